@@ -1,0 +1,119 @@
+//! Enqueue: adds messages, each with its own result.
+
+use types::{LeaseToken, QueueId, Timestamp, WallTime};
+
+use crate::command::EnqueueEntry;
+use crate::deduplication::{self, Accepted, Key};
+use crate::header::{Delivery, Header, NO_GROUP};
+use crate::queue::Queue;
+use crate::{Context, Enqueued, Outcome, Partition, QueueError};
+
+pub(super) fn apply(
+    partition: &mut Partition,
+    context: Context,
+    id: QueueId,
+    entries: &[EnqueueEntry],
+) -> Result<Outcome, QueueError> {
+    let clock = partition.clock;
+    let queue = partition.queues.get_mut(&id).ok_or(QueueError::NoSuchQueue)?;
+    queue.deduplication.forget(clock);
+    let mut keys = Vec::with_capacity(entries.len());
+    for entry in entries {
+        keys.push(check(queue, entry)?);
+    }
+    let mut results = Vec::with_capacity(entries.len());
+    let mut ordinal = context.ordinal;
+    for (entry, key) in entries.iter().zip(keys) {
+        results.push(add(partition, Context { ordinal, ..context }, id, entry, key));
+        ordinal += 1;
+    }
+    Ok(Outcome::Enqueued(results))
+}
+
+/// Refuses what would refuse the whole command; returns the deduplication key of a FIFO queue's message.
+fn check(queue: &Queue, entry: &EnqueueEntry) -> Result<Option<Key>, QueueError> {
+    let Some(fifo) = &queue.attributes().fifo else {
+        return if entry.deduplication.is_some() {
+            Err(QueueError::WrongQueueType)
+        } else {
+            Ok(None)
+        };
+    };
+    let group = entry.group.as_deref().ok_or(QueueError::WrongQueueType)?;
+    let given = entry
+        .deduplication
+        .as_ref()
+        .ok_or(QueueError::MissingDeduplicationId)?;
+    deduplication::key(
+        fifo.effective_scope,
+        fifo.content_based_deduplication,
+        group,
+        given,
+    )
+    .map(Some)
+    .ok_or(QueueError::MissingDeduplicationId)
+}
+
+fn add(
+    partition: &mut Partition,
+    context: Context,
+    id: QueueId,
+    entry: &EnqueueEntry,
+    key: Option<Key>,
+) -> Result<Enqueued, QueueError> {
+    let clock = partition.clock;
+    let queue = partition.queues.get_mut(&id).ok_or(QueueError::NoSuchQueue)?;
+    let max_bytes = queue.attributes().maximum_message_bytes;
+    if entry.size_bytes > max_bytes {
+        return Err(QueueError::MessageTooLong { max_bytes });
+    }
+    if let Some(first) = key.and_then(|key| queue.deduplication.find(&key)) {
+        return Ok(Enqueued {
+            message_id: first.message_id,
+            sequence: first.sequence,
+            slot: None,
+        });
+    }
+    let own_delay = entry.delay_seconds.filter(|_| !queue.is_fifo());
+    let delay_seconds = own_delay.unwrap_or(queue.attributes().delay_seconds);
+    let sequence = queue.take_sequence();
+    if let Some(key) = key {
+        queue.deduplication.remember(Accepted {
+            key,
+            at: clock,
+            message_id: entry.message_id,
+            sequence,
+        });
+    }
+    let group = match &entry.group {
+        Some(name) if queue.is_fifo() => partition.groups.find_or_insert(id, queue.record.generation, name),
+        Some(_) | None => NO_GROUP,
+    };
+    let slot = partition.insert(Header {
+        sequence,
+        queue: id,
+        index: context.index,
+        ordinal: context.ordinal,
+        content_bytes: u32::try_from(entry.content.len()).unwrap_or(u32::MAX),
+        sent: context.wall,
+        age_from: clock,
+        visible_at: clock.plus_seconds(delay_seconds),
+        leased_at: Timestamp::ZERO,
+        first_received: WallTime::from_millis(0),
+        token: LeaseToken(0),
+        origin: QueueId(0),
+        receive_count: 0,
+        receives_here: 0,
+        group,
+        delivery: if delay_seconds > 0 {
+            Delivery::Delayed
+        } else {
+            Delivery::Available
+        },
+    });
+    Ok(Enqueued {
+        message_id: entry.message_id,
+        sequence,
+        slot: Some(slot),
+    })
+}

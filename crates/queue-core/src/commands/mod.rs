@@ -1,0 +1,76 @@
+//! One file for each command that changes messages or queues, and the table that leads to them.
+
+mod change_visibility;
+mod create_queue;
+mod delete;
+mod delete_queue;
+mod enqueue;
+mod give_back;
+mod purge_queue;
+mod receive;
+mod set_queue_attributes;
+
+use types::Slot;
+
+use crate::{Command, Context, Handle, Outcome, Partition, QueueError};
+
+/// Does the work of one command on a state whose due timers were settled.
+pub(crate) fn apply(
+    partition: &mut Partition,
+    context: Context,
+    command: &Command,
+) -> Result<Outcome, QueueError> {
+    match command {
+        Command::CreateQueue {
+            key,
+            attributes,
+            tags,
+            deleted_name_wait_seconds,
+        } => create_queue::apply(
+            partition,
+            context,
+            key,
+            attributes,
+            tags,
+            *deleted_name_wait_seconds,
+        ),
+        Command::DeleteQueue { queue } => delete_queue::apply(partition, *queue),
+        Command::SetQueueAttributes { queue, attributes } => {
+            set_queue_attributes::apply(partition, context, *queue, attributes)
+        }
+        Command::PurgeQueue {
+            queue,
+            purge_wait_seconds,
+        } => purge_queue::apply(partition, *queue, *purge_wait_seconds),
+        Command::Enqueue { queue, entries } => enqueue::apply(partition, context, *queue, entries),
+        Command::Receive {
+            queue,
+            max,
+            visibility_timeout_seconds,
+            is_long_poll,
+        } => {
+            let request = receive::Request {
+                max: *max as usize,
+                visibility_timeout_seconds: *visibility_timeout_seconds,
+                is_long_poll: *is_long_poll,
+            };
+            receive::apply(partition, context, *queue, &request)
+        }
+        Command::Delete { queue, handles } => delete::apply(partition, *queue, handles),
+        Command::ChangeVisibility { queue, entries } => change_visibility::apply(partition, *queue, entries),
+        Command::GiveBack { queue, handles } => give_back::apply(partition, *queue, handles),
+        Command::Tick => Ok(Outcome::Done),
+        Command::AddSealKey { key } => {
+            partition.seal_keys.push(*key);
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+impl Partition {
+    /// Returns the slot of the message that a handle names, unless it is gone.
+    fn resolve(&self, handle: &Handle) -> Option<Slot> {
+        self.slab.find(handle.queue, handle.sequence, handle.slot)?;
+        self.is_live(handle.slot).then_some(handle.slot)
+    }
+}

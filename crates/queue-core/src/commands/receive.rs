@@ -1,0 +1,252 @@
+//! Receive: takes the messages that are due, and dead-letters those that were received too often.
+
+use types::{QueueId, Slot, limits};
+
+use crate::header::Delivery as State;
+use crate::{Context, Delivery, Handle, Outcome, Partition, QueueError};
+
+pub(super) struct Request {
+    pub(super) max: usize,
+    pub(super) visibility_timeout_seconds: Option<u32>,
+    pub(super) is_long_poll: bool,
+}
+
+/// Most messages that one receive moves to the dead-letter queue.
+const MOVES_MAX: u32 = 100;
+/// Due timers that a receive settles at a time when it would otherwise find nothing.
+const SETTLE_STEP: u32 = 1_000;
+
+/// What becomes of the first message in line.
+enum Step {
+    Taken(Slot),
+    /// It was removed or moved: look at the next.
+    Gone,
+    /// As many messages were moved as one receive may move.
+    Enough,
+}
+
+pub(super) fn apply(
+    partition: &mut Partition,
+    context: Context,
+    id: QueueId,
+    request: &Request,
+) -> Result<Outcome, QueueError> {
+    let queue = partition.queues.get(&id).ok_or(QueueError::NoSuchQueue)?;
+    if queue.is_at_limit() {
+        let is_error = !queue.is_fifo() && !request.is_long_poll;
+        return if is_error {
+            Err(QueueError::OverLimit)
+        } else {
+            Ok(Outcome::Received(Vec::new()))
+        };
+    }
+    let room = usize::try_from(limits::IN_FLIGHT_MAX - queue.counters.in_flight).unwrap_or(usize::MAX);
+    let max = request.max.min(room);
+    let own_timeout = queue.attributes().visibility_timeout_seconds;
+    let timeout = request.visibility_timeout_seconds.unwrap_or(own_timeout);
+    let mut take = Take {
+        partition,
+        context,
+        id,
+        max,
+        timeout,
+        moves_left: MOVES_MAX,
+        taken: Vec::new(),
+    };
+    take.run();
+    while take.taken.is_empty() && take.moves_left > 0 && take.partition.settle(SETTLE_STEP) > 0 {
+        take.run();
+    }
+    let Take { taken, .. } = take;
+    Ok(Outcome::Received(taken))
+}
+
+struct Take<'a> {
+    partition: &'a mut Partition,
+    context: Context,
+    id: QueueId,
+    max: usize,
+    timeout: u32,
+    moves_left: u32,
+    taken: Vec<Delivery>,
+}
+
+impl Take<'_> {
+    fn run(&mut self) {
+        if self.partition.queues[&self.id].is_fifo() {
+            self.take_groups()
+        } else {
+            self.take_oldest()
+        }
+    }
+
+    /// Standard queues: the oldest available messages.
+    fn take_oldest(&mut self) {
+        let mut slots = Vec::with_capacity(self.max.min(limits::RECEIVE_MESSAGES_MAX as usize));
+        while slots.len() < self.max {
+            let Partition { queues, slab, .. } = &mut *self.partition;
+            let Some(slot) = queues
+                .get_mut(&self.id)
+                .and_then(|queue| queue.pop_available(slab))
+            else {
+                break;
+            };
+            // A message can stand in two lists of its queue, and it stays available until it is leased below.
+            if slots.contains(&slot) {
+                continue;
+            }
+            match self.step(slot) {
+                Step::Taken(slot) => slots.push(slot),
+                Step::Gone => {}
+                Step::Enough => {
+                    self.put_back(slot);
+                    break;
+                }
+            }
+        }
+        slots.into_iter().for_each(|slot| self.lease(slot));
+    }
+
+    /// FIFO queues: from each group that can be served, in order, what stands before its first hidden message.
+    fn take_groups(&mut self) {
+        let mut touched = Vec::new();
+        let mut slots = Vec::new();
+        let mut interrupted = None;
+        while slots.len() < self.max && interrupted.is_none() {
+            let Some((&ticket, &group)) = self.partition.queues[&self.id].ready.first_key_value() else {
+                break;
+            };
+            // Out of the order while its messages are taken; it gets a new place at the tail if it can be served.
+            self.partition.set_ticket(group, 0);
+            touched.push(group);
+            if self.take_group(group, &mut slots) {
+                interrupted = Some((group, ticket));
+            }
+            // Messages that left the group may have brought it back into the order.
+            if self.partition.groups.get(group).queue == self.id {
+                self.partition.set_ticket(group, 0);
+            }
+        }
+        let taken_from = |slots: &[Slot], partition: &Partition, group: u32| {
+            slots
+                .iter()
+                .any(|slot| partition.slab.header(*slot).group == group)
+        };
+        if let Some((group, ticket)) = interrupted
+            && !taken_from(&slots, self.partition, group)
+        {
+            self.partition.set_ticket(group, ticket);
+        }
+        for group in &touched {
+            // With a timeout of 0 the messages stay available, and the group goes to the tail.
+            let is_whole = self.timeout > 0 && taken_from(&slots, self.partition, *group);
+            if !is_whole && self.partition.groups.get(*group).queue == self.id {
+                self.partition.refresh_group(*group);
+            }
+        }
+        slots.into_iter().for_each(|slot| self.lease(slot));
+    }
+
+    /// Takes from the head of one group. Returns whether the receive has moved as many messages as it may.
+    fn take_group(&mut self, group: u32, slots: &mut Vec<Slot>) -> bool {
+        let mut next = self.partition.groups.head(group);
+        while let Some(slot) = next
+            && slots.len() < self.max
+            && self.partition.slab.header(slot).delivery == State::Available
+        {
+            next = self.partition.next_in_group(slot);
+            match self.step(slot) {
+                Step::Taken(slot) => slots.push(slot),
+                Step::Gone => {}
+                Step::Enough => return true,
+            }
+        }
+        false
+    }
+
+    /// Decides about one available message: expired, to be moved, or taken.
+    fn step(&mut self, slot: Slot) -> Step {
+        let header = *self.partition.slab.header(slot);
+        let queue = &self.partition.queues[&self.id];
+        let attributes = queue.attributes();
+        if header.age_from.plus_seconds(attributes.message_retention_seconds) <= self.partition.clock {
+            self.partition.remove(slot);
+            return Step::Gone;
+        }
+        let is_spent = |max_receive_count| header.receives_here >= max_receive_count;
+        let policy = attributes
+            .redrive_policy
+            .as_ref()
+            .filter(|policy| is_spent(policy.max_receive_count));
+        let Some(target) = policy.and_then(|policy| self.partition.dead_letter_target(self.id, policy))
+        else {
+            return Step::Taken(slot);
+        };
+        if self.moves_left == 0 {
+            return Step::Enough;
+        }
+        self.moves_left -= 1;
+        self.partition.dead_letter(slot, target);
+        Step::Gone
+    }
+
+    fn put_back(&mut self, slot: Slot) {
+        let Partition { queues, slab, .. } = &mut *self.partition;
+        let sequence = slab.header(slot).sequence;
+        if let Some(queue) = queues.get_mut(&self.id) {
+            queue.push_returned(slab, sequence, slot);
+        }
+    }
+
+    /// Hands one message out.
+    fn lease(&mut self, slot: Slot) {
+        let partition = &mut *self.partition;
+        let clock = partition.clock;
+        partition.last_token = partition.last_token.next();
+        let header = partition.slab.header_mut(slot);
+        header.token = partition.last_token;
+        header.leased_at = clock;
+        header.receive_count = header.receive_count.saturating_add(1);
+        header.receives_here = header.receives_here.saturating_add(1);
+        if header.first_received.as_millis() == 0 {
+            header.first_received = self.context.wall;
+        }
+        let header = *header;
+        if self.timeout > 0 {
+            partition.hide(slot, clock.plus_seconds(self.timeout));
+        } else if header.group == crate::header::NO_GROUP {
+            self.put_back(slot);
+            self.partition.effects.push(crate::Effect::Available(self.id));
+        }
+        self.taken.push(Delivery {
+            handle: Handle {
+                queue: self.id,
+                slot,
+                sequence: header.sequence,
+                token: header.token,
+            },
+            receive_count: header.receive_count,
+            sent: header.sent,
+            first_received: header.first_received,
+            dead_letter_source: self
+                .partition
+                .origins
+                .get(&header.origin)
+                .map(|origin| origin.key.clone()),
+        });
+    }
+}
+
+impl Partition {
+    fn next_in_group(&self, slot: Slot) -> Option<Slot> {
+        Some(self.slab.links(slot).next)
+            .filter(|next| *next != crate::slab::NO_SLOT)
+            .map(Slot)
+    }
+
+    /// Returns the dead-letter queue if it is there and of the same type.
+    fn dead_letter_target(&self, from: QueueId, policy: &crate::RedrivePolicy) -> Option<QueueId> {
+        let target = self.queue(self.queue_id(&policy.dead_letter_queue)?)?;
+        (target.is_fifo() == self.queue(from)?.is_fifo()).then_some(target.id())
+    }
+}

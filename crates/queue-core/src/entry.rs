@@ -1,0 +1,329 @@
+//! The stored form of commands: a journal entry is one batch of them with its two times.
+//!
+//! ```text
+//! entry    version u8 = 1 | at u64 | wall u64 | count u32 | command...
+//! command  kind u8 | version u8 | fields by kind
+//! ```
+//!
+//! Numbers are little-endian. A kind or version that is not known halts: it was written by a newer program. What
+//! clients send most has a layout of its own; the rest is postcard of the fields. Golden files: `tests/fixtures`.
+
+use std::sync::Arc;
+
+use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
+
+pub use crate::codec::DecodeError;
+use crate::codec::{Decoder, put_block, put_length, put_optional_u32, put_u32, put_u64};
+use crate::{AttributeChange, Command, Deduplication, EnqueueEntry, Handle};
+
+const ENTRY_VERSION: u8 = 1;
+const COUNT_AT: usize = 1 + 8 + 8;
+
+mod kind {
+    pub(super) const CREATE_QUEUE: u8 = 1;
+    pub(super) const DELETE_QUEUE: u8 = 2;
+    pub(super) const SET_QUEUE_ATTRIBUTES: u8 = 3;
+    pub(super) const PURGE_QUEUE: u8 = 4;
+    pub(super) const ENQUEUE: u8 = 5;
+    pub(super) const RECEIVE: u8 = 6;
+    pub(super) const DELETE: u8 = 7;
+    pub(super) const CHANGE_VISIBILITY: u8 = 8;
+    pub(super) const GIVE_BACK: u8 = 9;
+    pub(super) const TICK: u8 = 10;
+    pub(super) const ADD_SEAL_KEY: u8 = 11;
+}
+
+const NO_DEDUPLICATION: u8 = 0;
+const DEDUPLICATION_ID: u8 = 1;
+const DEDUPLICATION_BODY: u8 = 2;
+
+/// One batch of commands, read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The state clock of the batch.
+    pub at: Timestamp,
+    /// The wall clock of the batch.
+    pub wall: WallTime,
+    /// The commands in order.
+    pub commands: Vec<Command>,
+}
+
+/// Writes one batch of commands into a buffer that the caller reuses.
+#[derive(Debug)]
+pub struct EntryEncoder<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    count: u32,
+}
+
+impl<'a> EntryEncoder<'a> {
+    /// Begins an entry at the end of `out`.
+    pub fn begin(out: &'a mut Vec<u8>, at: Timestamp, wall: WallTime) -> Self {
+        let start = out.len();
+        out.push(ENTRY_VERSION);
+        put_u64(out, at.as_millis());
+        put_u64(out, wall.as_millis());
+        put_u32(out, 0);
+        Self { out, start, count: 0 }
+    }
+
+    /// Adds a command.
+    pub fn push(&mut self, command: &Command) {
+        encode(self.out, command);
+        self.count += 1;
+    }
+
+    /// Returns the number of bytes so far.
+    pub fn len(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    /// Whether no command was added.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Ends the entry.
+    pub fn finish(self) {
+        let at = self.start + COUNT_AT;
+        self.out[at..at + 4].copy_from_slice(&self.count.to_le_bytes());
+    }
+}
+
+impl Entry {
+    /// Reads an entry back.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut decoder = Decoder::new(bytes);
+        let version = decoder.u8()?;
+        if version != ENTRY_VERSION {
+            return Err(DecodeError::UnknownKind { kind: 0, version });
+        }
+        let at = Timestamp::from_millis(decoder.u64()?);
+        let wall = WallTime::from_millis(decoder.u64()?);
+        let count = decoder.count()?;
+        let mut commands = Vec::with_capacity(count);
+        for _ in 0..count {
+            commands.push(decode(&mut decoder)?);
+        }
+        decoder.finish()?;
+        Ok(Self { at, wall, commands })
+    }
+}
+
+fn encode(out: &mut Vec<u8>, command: &Command) {
+    let mut begin = |kind: u8| out.extend_from_slice(&[kind, 1]);
+    match command {
+        Command::CreateQueue {
+            key,
+            attributes,
+            tags,
+            deleted_name_wait_seconds,
+        } => {
+            begin(kind::CREATE_QUEUE);
+            put_postcard(out, &(key, attributes, tags, deleted_name_wait_seconds));
+        }
+        Command::DeleteQueue { queue } => {
+            begin(kind::DELETE_QUEUE);
+            put_u64(out, queue.0);
+        }
+        Command::SetQueueAttributes { queue, attributes } => {
+            begin(kind::SET_QUEUE_ATTRIBUTES);
+            put_postcard(out, &(queue, attributes));
+        }
+        Command::PurgeQueue {
+            queue,
+            purge_wait_seconds,
+        } => {
+            begin(kind::PURGE_QUEUE);
+            put_u64(out, queue.0);
+            put_u32(out, *purge_wait_seconds);
+        }
+        Command::Enqueue { queue, entries } => {
+            begin(kind::ENQUEUE);
+            put_u64(out, queue.0);
+            put_length(out, entries.len());
+            entries.iter().for_each(|entry| put_enqueue_entry(out, entry));
+        }
+        Command::Receive {
+            queue,
+            max,
+            visibility_timeout_seconds,
+            is_long_poll,
+        } => {
+            begin(kind::RECEIVE);
+            put_u64(out, queue.0);
+            put_u32(out, *max);
+            put_optional_u32(out, *visibility_timeout_seconds);
+            out.push(u8::from(*is_long_poll));
+        }
+        Command::Delete { queue, handles } => {
+            begin(kind::DELETE);
+            put_handles(out, *queue, handles);
+        }
+        Command::ChangeVisibility { queue, entries } => {
+            begin(kind::CHANGE_VISIBILITY);
+            put_u64(out, queue.0);
+            put_length(out, entries.len());
+            for (handle, seconds) in entries {
+                put_handle(out, handle);
+                put_u32(out, *seconds);
+            }
+        }
+        Command::GiveBack { queue, handles } => {
+            begin(kind::GIVE_BACK);
+            put_handles(out, *queue, handles);
+        }
+        Command::Tick => begin(kind::TICK),
+        Command::AddSealKey { key } => {
+            begin(kind::ADD_SEAL_KEY);
+            out.extend_from_slice(key);
+        }
+    }
+}
+
+fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
+    let [kind, version] = decoder.array()?;
+    if version != 1 {
+        return Err(DecodeError::UnknownKind { kind, version });
+    }
+    Ok(match kind {
+        kind::CREATE_QUEUE => {
+            type Fields = (QueueKey, Vec<AttributeChange>, Vec<(Box<str>, Box<str>)>, u32);
+            let (key, attributes, tags, deleted_name_wait_seconds) = postcard::<Fields>(decoder)?;
+            Command::CreateQueue {
+                key,
+                attributes,
+                tags,
+                deleted_name_wait_seconds,
+            }
+        }
+        kind::DELETE_QUEUE => Command::DeleteQueue {
+            queue: QueueId(decoder.u64()?),
+        },
+        kind::SET_QUEUE_ATTRIBUTES => {
+            let (queue, attributes) = postcard::<(QueueId, Vec<AttributeChange>)>(decoder)?;
+            Command::SetQueueAttributes { queue, attributes }
+        }
+        kind::PURGE_QUEUE => Command::PurgeQueue {
+            queue: QueueId(decoder.u64()?),
+            purge_wait_seconds: decoder.u32()?,
+        },
+        kind::ENQUEUE => {
+            let queue = QueueId(decoder.u64()?);
+            let entries = repeat(decoder, enqueue_entry)?;
+            Command::Enqueue { queue, entries }
+        }
+        kind::RECEIVE => Command::Receive {
+            queue: QueueId(decoder.u64()?),
+            max: decoder.u32()?,
+            visibility_timeout_seconds: decoder.optional_u32()?,
+            is_long_poll: decoder.bool()?,
+        },
+        kind::DELETE => {
+            let queue = QueueId(decoder.u64()?);
+            Command::Delete {
+                queue,
+                handles: repeat(decoder, handle)?,
+            }
+        }
+        kind::CHANGE_VISIBILITY => {
+            let queue = QueueId(decoder.u64()?);
+            let entries = repeat(decoder, |decoder| Ok((handle(decoder)?, decoder.u32()?)))?;
+            Command::ChangeVisibility { queue, entries }
+        }
+        kind::GIVE_BACK => {
+            let queue = QueueId(decoder.u64()?);
+            Command::GiveBack {
+                queue,
+                handles: repeat(decoder, handle)?,
+            }
+        }
+        kind::TICK => Command::Tick,
+        kind::ADD_SEAL_KEY => Command::AddSealKey {
+            key: decoder.array()?,
+        },
+        _ => return Err(DecodeError::UnknownKind { kind, version }),
+    })
+}
+
+fn repeat<T>(
+    decoder: &mut Decoder<'_>,
+    mut one: impl FnMut(&mut Decoder<'_>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = decoder.count()?;
+    (0..count).map(|_| one(decoder)).collect()
+}
+
+fn put_enqueue_entry(out: &mut Vec<u8>, entry: &EnqueueEntry) {
+    out.extend_from_slice(entry.message_id.as_bytes());
+    put_u32(out, entry.size_bytes);
+    put_optional_u32(out, entry.delay_seconds);
+    out.push(u8::from(entry.group.is_some()));
+    entry
+        .group
+        .iter()
+        .for_each(|group| put_block(out, group.as_bytes()));
+    match &entry.deduplication {
+        None => out.push(NO_DEDUPLICATION),
+        Some(Deduplication::Id(id)) => {
+            out.push(DEDUPLICATION_ID);
+            put_block(out, id.as_bytes());
+        }
+        Some(Deduplication::BodyHash(hash)) => {
+            out.push(DEDUPLICATION_BODY);
+            out.extend_from_slice(hash);
+        }
+    }
+    put_block(out, &entry.content);
+}
+
+fn enqueue_entry(decoder: &mut Decoder<'_>) -> Result<EnqueueEntry, DecodeError> {
+    Ok(EnqueueEntry {
+        message_id: MessageId::from_bytes(decoder.array()?),
+        size_bytes: decoder.u32()?,
+        delay_seconds: decoder.optional_u32()?,
+        group: if decoder.bool()? {
+            Some(decoder.text()?.into())
+        } else {
+            None
+        },
+        deduplication: match decoder.u8()? {
+            NO_DEDUPLICATION => None,
+            DEDUPLICATION_ID => Some(Deduplication::Id(decoder.text()?.into())),
+            DEDUPLICATION_BODY => Some(Deduplication::BodyHash(decoder.array()?)),
+            _ => return Err(DecodeError::Invalid("kind of deduplication")),
+        },
+        content: Arc::from(decoder.block()?),
+    })
+}
+
+fn put_handles(out: &mut Vec<u8>, queue: QueueId, handles: &[Handle]) {
+    put_u64(out, queue.0);
+    put_length(out, handles.len());
+    handles.iter().for_each(|handle| put_handle(out, handle));
+}
+
+fn put_handle(out: &mut Vec<u8>, handle: &Handle) {
+    put_u64(out, handle.queue.0);
+    put_u32(out, handle.slot.0);
+    put_u64(out, handle.sequence.0);
+    put_u64(out, handle.token.0);
+}
+
+fn handle(decoder: &mut Decoder<'_>) -> Result<Handle, DecodeError> {
+    Ok(Handle {
+        queue: QueueId(decoder.u64()?),
+        slot: Slot(decoder.u32()?),
+        sequence: Sequence(decoder.u64()?),
+        token: LeaseToken(decoder.u64()?),
+    })
+}
+
+fn put_postcard<T: serde::Serialize>(out: &mut Vec<u8>, value: &T) {
+    let bytes = ::postcard::to_allocvec(value).expect("plain values always encode");
+    put_block(out, &bytes);
+}
+
+fn postcard<T: serde::de::DeserializeOwned>(decoder: &mut Decoder<'_>) -> Result<T, DecodeError> {
+    ::postcard::from_bytes(decoder.block()?).map_err(|_| DecodeError::Invalid("command"))
+}

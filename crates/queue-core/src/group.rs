@@ -1,0 +1,192 @@
+//! Message groups of FIFO queues: who is in a group, and which groups can be served.
+//!
+//! A group holds its messages in a list by sequence. It can be served when its first message is available; a receive
+//! then takes what stands before the first message that is not. Groups are served in the order of their tickets: one
+//! that becomes servable takes a ticket at the tail.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use types::{QueueId, Slot};
+
+use crate::cow::CowVec;
+use crate::slab::{NO_SLOT, Slab};
+
+/// One message group. Free if `queue` is 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) queue: QueueId,
+    /// The queue's purge generation: after a purge the same name is a new group.
+    pub(crate) generation: u32,
+    pub(crate) name: Arc<str>,
+    /// Place in the order of service; 0 if the group cannot be served.
+    pub(crate) ticket: i64,
+    /// Messages that refer to the group, purged ones that are not yet reclaimed included.
+    pub(crate) messages: u32,
+}
+
+/// First and last message of a group; rebuilt on load.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    head: u32,
+    tail: u32,
+}
+
+impl Ends {
+    const EMPTY: Self = Self {
+        head: NO_SLOT,
+        tail: NO_SLOT,
+    };
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    pub(crate) groups: CowVec<Group>,
+    pub(crate) free: CowVec<u32>,
+    ends: Vec<Ends>,
+    index: HashTable<u32>,
+}
+
+impl Groups {
+    pub(crate) fn restore(groups: CowVec<Group>, free: CowVec<u32>) -> Self {
+        let mut restored = Self {
+            ends: vec![Ends::EMPTY; groups.len()],
+            groups,
+            free,
+            index: HashTable::default(),
+        };
+        for at in 0..restored.groups.len() {
+            let index = u32::try_from(at).expect("group indexes are 32 bits");
+            if restored.get(index).queue != QueueId(0) {
+                restored.enter(index);
+            }
+        }
+        restored
+    }
+
+    pub(crate) fn get(&self, index: u32) -> &Group {
+        self.groups
+            .get(index as usize)
+            .expect("group indexes come from this table")
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut Group {
+        self.groups
+            .get_mut(index as usize)
+            .expect("group indexes come from this table")
+    }
+
+    /// Returns the first message of the group.
+    pub(crate) fn head(&self, index: u32) -> Option<Slot> {
+        Some(self.ends[index as usize].head)
+            .filter(|slot| *slot != NO_SLOT)
+            .map(Slot)
+    }
+
+    /// Returns the group of this name, made if it was not there.
+    pub(crate) fn find_or_insert(&mut self, queue: QueueId, generation: u32, name: &str) -> u32 {
+        let found = self.index.find(hash(queue, generation, name), |index| {
+            let group = self
+                .groups
+                .get(*index as usize)
+                .expect("group indexes come from this table");
+            group.queue == queue && group.generation == generation && *group.name == *name
+        });
+        if let Some(index) = found {
+            return *index;
+        }
+        let group = Group {
+            queue,
+            generation,
+            name: name.into(),
+            ticket: 0,
+            messages: 0,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                *self.get_mut(index) = group;
+                index
+            }
+            None => {
+                let index = u32::try_from(self.groups.len()).expect("group indexes are 32 bits");
+                self.groups.push(group);
+                self.ends.push(Ends::EMPTY);
+                index
+            }
+        };
+        self.enter(index);
+        index
+    }
+
+    fn enter(&mut self, index: u32) {
+        let Self {
+            groups, index: table, ..
+        } = self;
+        let hash_of = |index: &u32| {
+            let group = groups
+                .get(*index as usize)
+                .expect("group indexes come from this table");
+            hash(group.queue, group.generation, &group.name)
+        };
+        table.insert_unique(hash_of(&index), index, hash_of);
+    }
+
+    /// Puts a message at the end of its group's list.
+    pub(crate) fn append(&mut self, slab: &mut Slab, index: u32, slot: Slot) {
+        let ends = &mut self.ends[index as usize];
+        let links = slab.links_mut(slot);
+        (links.previous, links.next) = (ends.tail, NO_SLOT);
+        if ends.tail == NO_SLOT {
+            ends.head = slot.0;
+        } else {
+            slab.links_mut(Slot(ends.tail)).next = slot.0;
+        }
+        ends.tail = slot.0;
+    }
+
+    /// Takes a message out of its group's list.
+    pub(crate) fn unlink(&mut self, slab: &mut Slab, index: u32, slot: Slot) {
+        let (previous, next) = (slab.links(slot).previous, slab.links(slot).next);
+        let ends = &mut self.ends[index as usize];
+        if previous == NO_SLOT {
+            ends.head = next;
+        } else {
+            slab.links_mut(Slot(previous)).next = next;
+        }
+        if next == NO_SLOT {
+            ends.tail = previous;
+        } else {
+            slab.links_mut(Slot(next)).previous = previous;
+        }
+        let links = slab.links_mut(slot);
+        (links.previous, links.next) = (NO_SLOT, NO_SLOT);
+    }
+
+    /// Counts one message less, and frees the group when it was the last.
+    pub(crate) fn release(&mut self, index: u32) {
+        let group = self.get_mut(index);
+        group.messages -= 1;
+        if group.messages > 0 {
+            return;
+        }
+        let hash = hash(group.queue, group.generation, &group.name);
+        *group = Group {
+            queue: QueueId(0),
+            generation: 0,
+            name: "".into(),
+            ticket: 0,
+            messages: 0,
+        };
+        if let Ok(entry) = self.index.find_entry(hash, |other| *other == index) {
+            entry.remove();
+        }
+        self.ends[index as usize] = Ends::EMPTY;
+        self.free.push(index);
+    }
+}
+
+fn hash(queue: QueueId, generation: u32, name: &str) -> u64 {
+    FixedState::default().hash_one((queue, generation, name))
+}

@@ -1,0 +1,119 @@
+//! Whole-state checks for tests and the simulator. They walk everything, so they are not for the hot path.
+
+use std::collections::BTreeMap;
+
+use types::{QueueId, Slot};
+
+use crate::Partition;
+use crate::header::{Delivery, NO_GROUP};
+use crate::queue::Counters;
+
+impl Partition {
+    /// Panics if the state contradicts itself.
+    pub fn check_invariants(&self) {
+        let mut counters: BTreeMap<QueueId, Counters> = BTreeMap::new();
+        let mut origins: BTreeMap<QueueId, u64> = BTreeMap::new();
+        let mut groups: BTreeMap<u32, u32> = BTreeMap::new();
+        let (mut free, mut garbage, mut hidden) = (0, 0, 0);
+        for at in 0..self.slab.len() {
+            let slot = Slot(u32::try_from(at).expect("slots are 32 bits"));
+            let header = self.slab.header(slot);
+            if header.is_free() {
+                free += 1;
+                continue;
+            }
+            if header.origin != QueueId(0) {
+                *origins.entry(header.origin).or_default() += 1;
+            }
+            if header.group != NO_GROUP {
+                *groups.entry(header.group).or_default() += 1;
+                assert_eq!(
+                    self.groups.get(header.group).queue,
+                    header.queue,
+                    "group of another queue"
+                );
+            }
+            if !self.is_live(slot) {
+                garbage += 1;
+                continue;
+            }
+            *counters.entry(header.queue).or_default().of(header.delivery) += 1;
+            if header.delivery != Delivery::Available {
+                hidden += 1;
+                let timer_at = self.slab.links(slot).timer_at;
+                assert!(
+                    timer_at <= header.visible_at,
+                    "slot {slot}: no timer for a hidden message"
+                );
+            }
+        }
+        assert_eq!(free, self.slab.free.len(), "free list");
+        assert_eq!(garbage, self.garbage, "slots to reclaim");
+        assert_eq!(hidden, self.hidden, "messages with a running timer");
+        for (id, queue) in &self.queues {
+            assert_eq!(
+                queue.counters,
+                counters.remove(id).unwrap_or_default(),
+                "counters of {}",
+                queue.key()
+            );
+            assert_eq!(self.names.get(queue.key()), Some(id), "name of {}", queue.key());
+            assert!(
+                queue.counters.total() == 0 || queue.expiry_at != types::Timestamp::NEVER,
+                "expiry timer"
+            );
+        }
+        assert_eq!(self.names.len(), self.queues.len(), "names");
+        let counted = self.origins.iter().map(|(id, origin)| (*id, origin.messages));
+        assert_eq!(
+            counted.collect::<BTreeMap<_, _>>(),
+            origins,
+            "dead-letter sources"
+        );
+        self.check_groups(&groups);
+    }
+
+    fn check_groups(&self, messages: &BTreeMap<u32, u32>) {
+        for at in 0..self.groups.groups.len() {
+            let index = u32::try_from(at).expect("group indexes are 32 bits");
+            let group = self.groups.get(index);
+            assert_eq!(
+                group.messages,
+                messages.get(&index).copied().unwrap_or_default(),
+                "group {index}"
+            );
+            let Some(queue) = self.queues.get(&group.queue) else {
+                continue;
+            };
+            if queue.record.generation != group.generation {
+                continue;
+            }
+            let head = self.groups.head(index);
+            let is_servable = head.is_some_and(|slot| self.slab.header(slot).delivery == Delivery::Available);
+            assert_eq!(
+                group.ticket != 0,
+                is_servable,
+                "place of group {index} in the order of service"
+            );
+            let place = queue.ready.get(&group.ticket);
+            assert!(
+                !is_servable || place == Some(&index),
+                "group {index} is not in the order of service"
+            );
+            let mut previous = None;
+            let mut next = head;
+            while let Some(slot) = next {
+                let header = self.slab.header(slot);
+                assert!(
+                    previous < Some(header.sequence),
+                    "group {index} is not in order of sequence"
+                );
+                assert_eq!(header.group, index, "slot {slot} is in the list of another group");
+                previous = Some(header.sequence);
+                next = Some(self.slab.links(slot).next)
+                    .filter(|next| *next != crate::slab::NO_SLOT)
+                    .map(Slot);
+            }
+        }
+    }
+}

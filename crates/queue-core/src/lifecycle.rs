@@ -1,0 +1,246 @@
+//! What happens to one message: it is added, shown, hidden, moved, removed. Every counter and list changes here.
+
+use types::{LeaseToken, QueueId, Slot, Timestamp};
+
+use crate::group::Groups;
+use crate::header::{Delivery, Header, NO_GROUP};
+use crate::partition::Origin;
+use crate::timers::Lapse;
+use crate::{Effect, Partition};
+
+impl Partition {
+    /// Adds a message to its queue, with the lists and timers that its header asks for.
+    pub(crate) fn insert(&mut self, header: Header) -> Slot {
+        let slot = self.slab.insert(header);
+        self.enter(slot);
+        slot
+    }
+
+    /// Enters the message of a slot into the lists of its queue. The slot is in no list.
+    fn enter(&mut self, slot: Slot) {
+        let header = *self.slab.header(slot);
+        let queue = self
+            .queues
+            .get_mut(&header.queue)
+            .expect("the caller found the queue");
+        *queue.counters.of(header.delivery) += 1;
+        queue.push_age(&self.slab, header.age_from, header.sequence, slot);
+        if header.group == NO_GROUP {
+            if header.delivery == Delivery::Available {
+                queue.push_fresh(header.sequence, slot);
+                self.effects.push(Effect::Available(header.queue));
+            }
+        } else {
+            self.groups.get_mut(header.group).messages += 1;
+            self.groups.append(&mut self.slab, header.group, slot);
+            self.refresh_group(header.group);
+        }
+        if header.delivery != Delivery::Available {
+            self.hidden += 1;
+            self.schedule(slot);
+        }
+        self.schedule_expiry(header.queue);
+    }
+
+    /// Enters the end of a message's delay or lease, unless an earlier entry stands for it.
+    pub(crate) fn schedule(&mut self, slot: Slot) {
+        let header = self.slab.header(slot);
+        let lapse = Lapse {
+            at: header.visible_at,
+            queue: header.queue,
+            sequence: header.sequence,
+            slot,
+        };
+        let links = self.slab.links_mut(slot);
+        if lapse.at < links.timer_at {
+            links.timer_at = lapse.at;
+            self.timers.push_lapse(lapse);
+        }
+    }
+
+    /// Makes a hidden message available.
+    pub(crate) fn show(&mut self, slot: Slot) {
+        let header = *self.slab.header(slot);
+        debug_assert_ne!(
+            header.delivery,
+            Delivery::Available,
+            "only a hidden message is shown"
+        );
+        self.change_delivery(slot, Delivery::Available);
+        if header.group == NO_GROUP {
+            let queue = self
+                .queues
+                .get_mut(&header.queue)
+                .expect("a live message has a queue");
+            queue.push_returned(&mut self.slab, header.sequence, slot);
+            self.effects.push(Effect::Available(header.queue));
+        } else {
+            self.refresh_group(header.group);
+        }
+    }
+
+    /// Hides a message until `visible_at`: it is in flight.
+    pub(crate) fn hide(&mut self, slot: Slot, visible_at: Timestamp) {
+        if self.slab.header(slot).delivery != Delivery::InFlight {
+            self.change_delivery(slot, Delivery::InFlight);
+        }
+        self.slab.header_mut(slot).visible_at = visible_at;
+        self.schedule(slot);
+        let group = self.slab.header(slot).group;
+        if group != NO_GROUP {
+            self.refresh_group(group);
+        }
+    }
+
+    fn change_delivery(&mut self, slot: Slot, to: Delivery) {
+        let header = self.slab.header_mut(slot);
+        let from = std::mem::replace(&mut header.delivery, to);
+        let id = header.queue;
+        let queue = self.queues.get_mut(&id).expect("a live message has a queue");
+        let was_at_limit = queue.is_at_limit();
+        *queue.counters.of(from) -= 1;
+        *queue.counters.of(to) += 1;
+        self.hidden += usize::from(to != Delivery::Available);
+        self.hidden -= usize::from(from != Delivery::Available);
+        if was_at_limit && !queue.is_at_limit() {
+            self.effects.push(Effect::Available(id));
+        }
+    }
+
+    /// Removes a live message: it was deleted, or it expired.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        self.leave(slot);
+        self.free(slot);
+    }
+
+    /// Takes a live message out of the counters and lists of its queue.
+    fn leave(&mut self, slot: Slot) {
+        let header = *self.slab.header(slot);
+        let queue = self
+            .queues
+            .get_mut(&header.queue)
+            .expect("a live message has a queue");
+        let was_at_limit = queue.is_at_limit();
+        *queue.counters.of(header.delivery) -= 1;
+        if was_at_limit && !queue.is_at_limit() {
+            self.effects.push(Effect::Available(header.queue));
+        }
+        self.hidden -= usize::from(header.delivery != Delivery::Available);
+        if header.group != NO_GROUP {
+            self.groups.unlink(&mut self.slab, header.group, slot);
+            self.refresh_group(header.group);
+        }
+    }
+
+    /// Frees the slot of a message that is in no list any more.
+    pub(crate) fn free(&mut self, slot: Slot) {
+        let header = *self.slab.header(slot);
+        if header.group != NO_GROUP {
+            self.groups.release(header.group);
+        }
+        self.release_origin(header.origin);
+        self.slab.release(slot);
+        self.effects.push(Effect::Freed(slot));
+    }
+
+    fn release_origin(&mut self, id: QueueId) {
+        if let Some(origin) = self.origins.get_mut(&id) {
+            origin.messages -= 1;
+            if origin.messages == 0 {
+                self.origins.remove(&id);
+            }
+        }
+    }
+
+    /// Gives a group a place in the order of service if it can be served and has none, or takes it away.
+    pub(crate) fn refresh_group(&mut self, index: u32) {
+        let is_servable = self.is_servable(index);
+        let has_ticket = self.groups.get(index).ticket != 0;
+        match (is_servable, has_ticket) {
+            (true, false) => {
+                self.last_ticket += 1;
+                self.set_ticket(index, self.last_ticket);
+                self.effects.push(Effect::Available(self.groups.get(index).queue));
+            }
+            (false, true) => self.set_ticket(index, 0),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn is_servable(&self, index: u32) -> bool {
+        let head = self.groups.head(index);
+        head.is_some_and(|slot| self.slab.header(slot).delivery == Delivery::Available)
+    }
+
+    /// Moves a servable group to the head of the order of service.
+    pub(crate) fn put_group_first(&mut self, index: u32) {
+        if self.groups.get(index).ticket != 0 {
+            self.first_ticket -= 1;
+            self.set_ticket(index, self.first_ticket);
+        }
+    }
+
+    /// Changes a group's place in the order of service; 0 takes it out.
+    pub(crate) fn set_ticket(&mut self, index: u32, ticket: i64) {
+        let Self { groups, queues, .. } = self;
+        let group = Groups::get_mut(groups, index);
+        let ready = &mut queues
+            .get_mut(&group.queue)
+            .expect("a live group has a queue")
+            .ready;
+        if group.ticket != 0 {
+            ready.remove(&group.ticket);
+        }
+        group.ticket = ticket;
+        if ticket != 0 {
+            ready.insert(ticket, index);
+        }
+    }
+
+    /// Moves a message to the end of a dead-letter queue. Its content, age (but for FIFO), times and shown count stay.
+    pub(crate) fn dead_letter(&mut self, slot: Slot, target: QueueId) {
+        let old = *self.slab.header(slot);
+        self.leave(slot);
+        if old.group != NO_GROUP {
+            let name = self.groups.get(old.group).name.clone();
+            let generation = self
+                .queues
+                .get(&target)
+                .expect("the caller found the queue")
+                .record
+                .generation;
+            let group = self.groups.find_or_insert(target, generation, &name);
+            self.slab.header_mut(slot).group = group;
+        }
+        let source = self.queues.get(&old.queue).expect("a live message has a queue");
+        let origin = Origin {
+            key: source.key().clone(),
+            messages: 0,
+        };
+        self.origins.entry(old.queue).or_insert(origin).messages += 1;
+        self.release_origin(old.origin);
+        let queue = self.queues.get_mut(&target).expect("the caller found the queue");
+        let sequence = queue.take_sequence();
+        let is_fifo = queue.is_fifo();
+        let clock = self.clock;
+        let links = self.slab.links_mut(slot);
+        (links.timer_at, links.is_returned) = (Timestamp::NEVER, false);
+        let header = self.slab.header_mut(slot);
+        header.queue = target;
+        header.sequence = sequence;
+        header.origin = old.queue;
+        header.receives_here = 0;
+        header.token = LeaseToken(0);
+        header.delivery = Delivery::Available;
+        header.visible_at = clock;
+        if is_fifo {
+            header.age_from = clock;
+        }
+        self.effects.push(Effect::DeadLettered { from: old.queue });
+        self.enter(slot);
+        // Counted down last: a queue may be its own dead-letter queue, and then both groups are one.
+        if old.group != NO_GROUP {
+            self.groups.release(old.group);
+        }
+    }
+}

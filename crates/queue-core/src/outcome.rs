@@ -1,0 +1,71 @@
+//! What a command came to, and what the state machine wants done outside.
+
+use types::{MessageId, QueueId, QueueKey, Sequence, Slot, WallTime};
+
+use crate::{Handle, QueueError};
+
+/// The result of one command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// What the client is told.
+    pub outcome: Result<Outcome, QueueError>,
+    /// What the owner has to do.
+    pub effects: Vec<Effect>,
+}
+
+/// What a command came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The command had nothing more to say.
+    Done,
+    /// The queue that was created or found.
+    Queue(QueueId),
+    /// An enqueue: one result for each entry.
+    Enqueued(Vec<Result<Enqueued, QueueError>>),
+    /// A receive: the messages taken, in order; none if nothing was due.
+    Received(Vec<Delivery>),
+    /// A delete or visibility change: one result for each entry.
+    Entries(Vec<Result<(), QueueError>>),
+}
+
+/// A message that was added, or the one that a repeated send repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enqueued {
+    /// The id to answer: for a repeated send that of the first.
+    pub message_id: MessageId,
+    /// The sequence number; clients of FIFO queues see it.
+    pub sequence: Sequence,
+    /// Where the message lies; `None` for a repeated send, whose content is dropped.
+    pub slot: Option<Slot>,
+}
+
+/// One message handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// What the receipt handle says.
+    pub handle: Handle,
+    /// How often the message was received, this time included.
+    pub receive_count: u32,
+    /// When it was sent.
+    pub sent: WallTime,
+    /// When it was received for the first time.
+    pub first_received: WallTime,
+    /// The queue that it was dead-lettered from.
+    pub dead_letter_source: Option<QueueKey>,
+}
+
+/// What the owner has to do outside the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// A message (in a FIFO queue: a group) became available: wake one waiter.
+    Available(QueueId),
+    /// The slot is free: its content can be dropped.
+    Freed(Slot),
+    /// A message moved to its queue's dead-letter queue.
+    DeadLettered {
+        /// The queue that it left.
+        from: QueueId,
+    },
+    /// The queue is gone: its waiters end.
+    QueueDeleted(QueueId),
+}

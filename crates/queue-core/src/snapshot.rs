@@ -1,0 +1,462 @@
+//! The full state of a partition as bytes: taken in an instant, written at leisure, read back whole.
+//!
+//! Only what cannot be rebuilt is stored: headers, groups, queues, deduplication memory, counters of ids. Lists,
+//! heaps and indexes are rebuilt on load, so no behaviour may depend on how they came about. Drawn in
+//! `docs/formats/state.md`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use types::{LeaseToken, LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
+
+use crate::Partition;
+use crate::attributes::QueueAttributes;
+use crate::codec::{DecodeError, Decoder, put_block, put_u32, put_u64, read_block, write_block};
+use crate::cow::{CowDeque, CowVec};
+use crate::deduplication::{Accepted, Memory};
+use crate::group::{Group, Groups};
+use crate::header::{Delivery, Header, NO_GROUP};
+use crate::partition::Origin;
+use crate::queue::{Queue, Record, Settings};
+use crate::slab::Slab;
+
+const MAGIC: &[u8; 8] = b"HFSTATE\x01";
+/// Headers or groups in one block.
+const BLOCK: usize = 4_096;
+
+/// A state at one instant. It shares the chunks of the partition that it was taken from.
+#[derive(Debug)]
+pub struct PartitionSnapshot {
+    root: Root,
+    headers: CowVec<Header>,
+    free: CowVec<u32>,
+    groups: CowVec<Group>,
+    free_groups: CowVec<u32>,
+    queues: Vec<(Record, CowDeque<Accepted>)>,
+}
+
+/// Bytes that are not a snapshot, or one that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The snapshot cannot be read.
+    #[error("cannot read the snapshot")]
+    Io(#[from] io::Error),
+    /// The bytes are not a snapshot of a known version, or do not fit together.
+    #[error("not a snapshot of a known version: {0}")]
+    Decode(#[from] DecodeError),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Root {
+    clock: Timestamp,
+    last_queue: QueueId,
+    last_token: LeaseToken,
+    last_ticket: i64,
+    first_ticket: i64,
+    garbage: u64,
+    reclaim_cursor: u32,
+    seal_keys: Vec<[u8; 32]>,
+    deleted_names: Vec<(Timestamp, QueueKey)>,
+    origins: Vec<(QueueId, QueueKey, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredQueue {
+    id: QueueId,
+    key: QueueKey,
+    attributes: QueueAttributes,
+    tags: BTreeMap<Box<str>, Box<str>>,
+    created: WallTime,
+    modified: WallTime,
+    next_sequence: Sequence,
+    floor: Sequence,
+    generation: u32,
+    purged_at: Option<Timestamp>,
+}
+
+impl Partition {
+    /// Takes a snapshot: a copy of tables, not of messages.
+    pub fn snapshot(&self) -> PartitionSnapshot {
+        let origins = self
+            .origins
+            .iter()
+            .map(|(id, origin)| (*id, origin.key.clone(), origin.messages));
+        PartitionSnapshot {
+            root: Root {
+                clock: self.clock,
+                last_queue: self.last_queue,
+                last_token: self.last_token,
+                last_ticket: self.last_ticket,
+                first_ticket: self.first_ticket,
+                garbage: self.garbage,
+                reclaim_cursor: self.reclaim_cursor,
+                seal_keys: self.seal_keys.clone(),
+                deleted_names: self
+                    .deleted_names
+                    .iter()
+                    .map(|(key, at)| (*at, key.clone()))
+                    .collect(),
+                origins: origins.collect(),
+            },
+            headers: self.slab.headers.clone(),
+            free: self.slab.free.clone(),
+            groups: self.groups.groups.clone(),
+            free_groups: self.groups.free.clone(),
+            queues: self
+                .queues
+                .values()
+                .map(|queue| (queue.record.clone(), queue.deduplication.ring.clone()))
+                .collect(),
+        }
+    }
+
+    /// Returns a hash of the whole state: equal on every node that applied the same commands.
+    pub fn state_hash(&self) -> u64 {
+        let mut hash = HashWriter(xxhash_rust::xxh3::Xxh3::new());
+        self.snapshot().write(&mut hash).expect("hashing cannot fail");
+        hash.0.digest()
+    }
+
+    /// Reads a snapshot back and rebuilds what is not in it.
+    pub fn restore(input: &mut dyn Read) -> Result<Self, RestoreError> {
+        let mut magic = [0; 8];
+        input.read_exact(&mut magic)?;
+        if magic != *MAGIC {
+            return Err(DecodeError::Invalid("snapshot header").into());
+        }
+        let root: Root = postcard(&read_block(input)?)?;
+        let headers = read_vec(input, header)?;
+        let free = read_vec(input, |decoder| decoder.u32())?;
+        let groups = read_vec(input, group)?;
+        let free_groups = read_vec(input, |decoder| decoder.u32())?;
+        let count = Decoder::new(&read_block(input)?).u32()?;
+        let mut queues = BTreeMap::new();
+        for _ in 0..count {
+            let stored: StoredQueue = postcard(&read_block(input)?)?;
+            let mut queue = Queue::new(stored.into());
+            queue.deduplication = Memory::restore(read_vec(input, accepted)?.iter().copied());
+            queues.insert(queue.id(), queue);
+        }
+        let partition = Self {
+            clock: root.clock,
+            slab: Slab::restore(headers, free),
+            groups: Groups::restore(groups, free_groups),
+            names: queues
+                .iter()
+                .map(|(id, queue)| (queue.key().clone(), *id))
+                .collect(),
+            queues,
+            deleted_names: root
+                .deleted_names
+                .iter()
+                .map(|(at, key)| (key.clone(), *at))
+                .collect(),
+            deleted_order: in_order(root.deleted_names).into(),
+            origins: root
+                .origins
+                .into_iter()
+                .map(|(id, key, messages)| (id, Origin { key, messages }))
+                .collect(),
+            garbage: root.garbage,
+            reclaim_cursor: root.reclaim_cursor,
+            last_queue: root.last_queue,
+            last_token: root.last_token,
+            last_ticket: root.last_ticket,
+            first_ticket: root.first_ticket,
+            seal_keys: root.seal_keys,
+            ..Self::default()
+        };
+        partition.rebuild()
+    }
+
+    /// Enters every message into the lists of its queue.
+    fn rebuild(mut self) -> Result<Self, RestoreError> {
+        let mut live: Vec<(Sequence, Slot)> = Vec::new();
+        for at in 0..self.slab.len() {
+            let slot = Slot(u32::try_from(at).map_err(|_| DecodeError::Invalid("slab"))?);
+            let header = self.slab.header(slot);
+            if !header.is_free() {
+                if header.group != NO_GROUP && header.group as usize >= self.groups.groups.len() {
+                    return Err(DecodeError::Invalid("message group").into());
+                }
+                if self.is_live(slot) {
+                    live.push((header.sequence, slot));
+                }
+            }
+        }
+        live.sort_unstable();
+        for (_, slot) in &live {
+            self.relist(*slot);
+        }
+        // Ages in order, so that only messages that came with an age are late again.
+        let mut ages: Vec<_> = live
+            .iter()
+            .map(|(_, slot)| (self.slab.header(*slot).age_from, *slot))
+            .collect();
+        ages.sort_by_key(|(age_from, slot)| (*age_from, self.slab.header(*slot).sequence));
+        for (age_from, slot) in ages {
+            let (id, sequence) = (self.slab.header(slot).queue, self.slab.header(slot).sequence);
+            let queue = self.queues.get_mut(&id).expect("a live message has a queue");
+            queue.push_age(&self.slab, age_from, sequence, slot);
+        }
+        let ids: Vec<_> = self.queues.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.schedule_expiry(id));
+        self.relist_groups();
+        Ok(self)
+    }
+
+    fn relist(&mut self, slot: Slot) {
+        let header = *self.slab.header(slot);
+        let queue = self
+            .queues
+            .get_mut(&header.queue)
+            .expect("a live message has a queue");
+        *queue.counters.of(header.delivery) += 1;
+        if header.group != NO_GROUP {
+            self.groups.append(&mut self.slab, header.group, slot);
+        } else if header.delivery == Delivery::Available {
+            queue.push_fresh(header.sequence, slot);
+        }
+        if header.delivery != Delivery::Available {
+            self.hidden += 1;
+            self.schedule(slot);
+        }
+    }
+
+    fn relist_groups(&mut self) {
+        for at in 0..self.groups.groups.len() {
+            let index = u32::try_from(at).expect("group indexes are 32 bits");
+            let group = self.groups.get(index);
+            let (ticket, generation) = (group.ticket, group.generation);
+            if ticket != 0
+                && let Some(queue) = self.queues.get_mut(&group.queue)
+                && queue.record.generation == generation
+            {
+                queue.ready.insert(ticket, index);
+            }
+        }
+    }
+}
+
+impl PartitionSnapshot {
+    /// Writes the snapshot.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(MAGIC)?;
+        write_block(out, &to_postcard(&self.root))?;
+        write_vec(out, &self.headers, put_header)?;
+        write_vec(out, &self.free, |out, slot| put_u32(out, *slot))?;
+        write_vec(out, &self.groups, put_group)?;
+        write_vec(out, &self.free_groups, |out, index| put_u32(out, *index))?;
+        let count = u32::try_from(self.queues.len()).map_err(io::Error::other)?;
+        write_block(out, &count.to_le_bytes())?;
+        for (record, ring) in &self.queues {
+            write_block(out, &to_postcard(&StoredQueue::from(record)))?;
+            write_all(out, ring.len(), ring.iter(), put_accepted)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of slots: how many contents the owner has to store beside the state.
+    pub fn slots(&self) -> usize {
+        self.headers.len()
+    }
+}
+
+impl From<&Record> for StoredQueue {
+    fn from(record: &Record) -> Self {
+        let settings = Settings::clone(&record.settings);
+        Self {
+            id: record.id,
+            key: settings.key,
+            attributes: settings.attributes,
+            tags: settings.tags,
+            created: settings.created,
+            modified: settings.modified,
+            next_sequence: record.next_sequence,
+            floor: record.floor,
+            generation: record.generation,
+            purged_at: record.purged_at,
+        }
+    }
+}
+
+impl From<StoredQueue> for Record {
+    fn from(stored: StoredQueue) -> Self {
+        Self {
+            id: stored.id,
+            settings: Arc::new(Settings {
+                key: stored.key,
+                attributes: stored.attributes,
+                tags: stored.tags,
+                created: stored.created,
+                modified: stored.modified,
+            }),
+            next_sequence: stored.next_sequence,
+            floor: stored.floor,
+            generation: stored.generation,
+            purged_at: stored.purged_at,
+        }
+    }
+}
+
+struct HashWriter(xxhash_rust::xxh3::Xxh3);
+
+impl Write for HashWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn in_order(mut names: Vec<(Timestamp, QueueKey)>) -> Vec<(Timestamp, QueueKey)> {
+    names.sort();
+    names
+}
+
+fn write_vec<T: Clone>(
+    out: &mut dyn Write,
+    values: &CowVec<T>,
+    put: impl Fn(&mut Vec<u8>, &T),
+) -> io::Result<()> {
+    write_all(out, values.len(), values.iter(), put)
+}
+
+/// Writes a count, then the values in blocks of a bounded size.
+fn write_all<'a, T: 'a>(
+    out: &mut dyn Write,
+    count: usize,
+    values: impl Iterator<Item = &'a T>,
+    put: impl Fn(&mut Vec<u8>, &T),
+) -> io::Result<()> {
+    write_block(out, &(count as u64).to_le_bytes())?;
+    let mut block = Vec::new();
+    let mut in_block = 0;
+    for value in values {
+        put(&mut block, value);
+        in_block += 1;
+        if in_block == BLOCK {
+            write_block(out, &block)?;
+            block.clear();
+            in_block = 0;
+        }
+    }
+    if in_block > 0 {
+        write_block(out, &block)
+    } else {
+        Ok(())
+    }
+}
+
+fn read_vec<T: Clone>(
+    input: &mut dyn Read,
+    mut one: impl FnMut(&mut Decoder<'_>) -> Result<T, DecodeError>,
+) -> Result<CowVec<T>, RestoreError> {
+    let count = Decoder::new(&read_block(input)?).u64()?;
+    let mut values = CowVec::default();
+    while (values.len() as u64) < count {
+        let block = read_block(input)?;
+        let mut decoder = Decoder::new(&block);
+        while !decoder.rest().is_empty() {
+            values.push(one(&mut decoder)?);
+        }
+        if block.is_empty() || values.len() as u64 > count {
+            return Err(DecodeError::Invalid("block").into());
+        }
+    }
+    Ok(values)
+}
+
+fn to_postcard<T: Serialize>(value: &T) -> Vec<u8> {
+    ::postcard::to_allocvec(value).expect("plain values always encode")
+}
+
+fn postcard<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    ::postcard::from_bytes(bytes).map_err(|_| DecodeError::Invalid("section"))
+}
+
+fn put_header(out: &mut Vec<u8>, header: &Header) {
+    put_u64(out, header.queue.0);
+    if header.is_free() {
+        return;
+    }
+    put_u64(out, header.sequence.0);
+    put_u64(out, header.index.0);
+    put_u32(out, header.ordinal);
+    put_u32(out, header.content_bytes);
+    put_u64(out, header.sent.as_millis());
+    put_u64(out, header.age_from.as_millis());
+    put_u64(out, header.visible_at.as_millis());
+    put_u64(out, header.leased_at.as_millis());
+    put_u64(out, header.first_received.as_millis());
+    put_u64(out, header.token.0);
+    put_u64(out, header.origin.0);
+    put_u32(out, header.receive_count);
+    put_u32(out, header.receives_here);
+    put_u32(out, header.group);
+    out.push(header.delivery.code());
+}
+
+fn header(decoder: &mut Decoder<'_>) -> Result<Header, DecodeError> {
+    let queue = QueueId(decoder.u64()?);
+    if queue == QueueId(0) {
+        return Ok(Header::FREE);
+    }
+    Ok(Header {
+        queue,
+        sequence: Sequence(decoder.u64()?),
+        index: LogIndex(decoder.u64()?),
+        ordinal: decoder.u32()?,
+        content_bytes: decoder.u32()?,
+        sent: WallTime::from_millis(decoder.u64()?),
+        age_from: Timestamp::from_millis(decoder.u64()?),
+        visible_at: Timestamp::from_millis(decoder.u64()?),
+        leased_at: Timestamp::from_millis(decoder.u64()?),
+        first_received: WallTime::from_millis(decoder.u64()?),
+        token: LeaseToken(decoder.u64()?),
+        origin: QueueId(decoder.u64()?),
+        receive_count: decoder.u32()?,
+        receives_here: decoder.u32()?,
+        group: decoder.u32()?,
+        delivery: Delivery::from_code(decoder.u8()?).ok_or(DecodeError::Invalid("delivery state"))?,
+    })
+}
+
+fn put_group(out: &mut Vec<u8>, group: &Group) {
+    put_u64(out, group.queue.0);
+    put_u32(out, group.generation);
+    put_u64(out, group.ticket.cast_unsigned());
+    put_u32(out, group.messages);
+    put_block(out, group.name.as_bytes());
+}
+
+fn group(decoder: &mut Decoder<'_>) -> Result<Group, DecodeError> {
+    Ok(Group {
+        queue: QueueId(decoder.u64()?),
+        generation: decoder.u32()?,
+        ticket: decoder.u64()?.cast_signed(),
+        messages: decoder.u32()?,
+        name: decoder.text()?.into(),
+    })
+}
+
+fn put_accepted(out: &mut Vec<u8>, accepted: &Accepted) {
+    out.extend_from_slice(&accepted.key);
+    put_u64(out, accepted.at.as_millis());
+    out.extend_from_slice(accepted.message_id.as_bytes());
+    put_u64(out, accepted.sequence.0);
+}
+
+fn accepted(decoder: &mut Decoder<'_>) -> Result<Accepted, DecodeError> {
+    Ok(Accepted {
+        key: decoder.array()?,
+        at: Timestamp::from_millis(decoder.u64()?),
+        message_id: MessageId::from_bytes(decoder.array()?),
+        sequence: Sequence(decoder.u64()?),
+    })
+}
