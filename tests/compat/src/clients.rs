@@ -1,0 +1,121 @@
+//! The SDKs of other languages, run as programs.
+//!
+//! `cargo xtask test` installs them and says where they are; nothing is installed or downloaded here.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process::run_to_end;
+use crate::server::Server;
+
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+
+/// One installed SDK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// The present boto3, which speaks the JSON protocol.
+    Boto3Json,
+    /// boto3 1.28.62, the last kind that speaks the Query protocol.
+    Boto3Query,
+    /// `@aws-sdk/client-sqs` on Node.
+    JavaScript,
+}
+
+impl Client {
+    fn command(self) -> Result<Command> {
+        match self {
+            Self::Boto3Json => Ok(Command::new(installed("HOLDFAST_TEST_PYTHON")?)),
+            Self::Boto3Query => Ok(Command::new(installed("HOLDFAST_TEST_PYTHON_QUERY")?)),
+            Self::JavaScript => {
+                let mut command = Command::new(installed("HOLDFAST_TEST_NODE")?);
+                command.env("NODE_PATH", installed("HOLDFAST_TEST_NODE_MODULES")?);
+                Ok(command)
+            }
+        }
+    }
+}
+
+/// Runs a script of `clients/` against `server`; it must end with success.
+pub fn run_client(client: Client, script: &str, server: &Server, arguments: &[&str]) -> Result<()> {
+    let mut command = client.command()?;
+    command
+        .arg(folder().join(script))
+        .arg(server.sqs_url())
+        .arg(server.control_url())
+        .args(arguments);
+    without_aws_settings(&mut command);
+    succeed(&mut command, server)
+}
+
+/// Runs one command of the AWS CLI against `server` and returns what it printed.
+pub fn aws_cli(server: &Server, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(installed("HOLDFAST_TEST_AWS")?);
+    without_aws_settings(&mut command);
+    // Version 1 of the CLI ignores AWS_ENDPOINT_URL for SQS and would call the real service.
+    command.args([
+        "--endpoint-url",
+        &server.sqs_url(),
+        "--region",
+        "us-east-1",
+        "--output",
+        "json",
+        "sqs",
+    ]);
+    command
+        .args(arguments)
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test");
+    let output = run_to_end(&mut command, RUN_LIMIT)?;
+    ensure!(
+        output.status.success(),
+        "aws sqs {arguments:?} ended with {}:\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr),
+        server.log_tail()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn succeed(command: &mut Command, server: &Server) -> Result<()> {
+    let output = run_to_end(command, RUN_LIMIT)?;
+    ensure!(
+        output.status.success(),
+        "{command:?} ended with {}:\n{}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+        server.log_tail()
+    );
+    Ok(())
+}
+
+/// Keeps the settings of whoever runs the tests away from them.
+fn without_aws_settings(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
+    let nowhere = folder().join("no-such-file");
+    command
+        .env("AWS_CONFIG_FILE", &nowhere)
+        .env("AWS_SHARED_CREDENTIALS_FILE", &nowhere);
+    command
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+}
+
+fn installed(variable: &str) -> Result<PathBuf> {
+    let path = env::var_os(variable).map(PathBuf::from);
+    path.filter(|path| path.exists()).with_context(|| {
+        format!("{variable} does not name an installed client: run the tests with `cargo xtask test`")
+    })
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("clients")
+}

@@ -1,2 +1,0 @@
-//! Not built yet.
-fn main() {}

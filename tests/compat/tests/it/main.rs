@@ -1,0 +1,12 @@
+//! Real clients and real processes against the `holdfast` binary of this build.
+//!
+//! `cargo xtask test` runs them: it builds the binary, installs the SDKs of other languages and says where they are.
+
+mod bad_input;
+mod clients;
+mod crash;
+mod lifecycle;
+mod long_poll;
+mod rust_sdk;
+mod signatures;
+mod stress;
