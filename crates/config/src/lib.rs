@@ -1,1 +1,30 @@
-//! Not built yet.
+//! Every option, declared once: name, type, default, unit, range, variable, flag, text and version.
+//!
+//! [`OPTIONS`] is the table. From it come the flags of `serve` ([`arguments`]), the reading of file, environment and
+//! flags with their origins, the checks, and the reference page ([`render_reference`]). [`load`] gives [`Options`],
+//! in which everything is valid and typed; raw texts stay in this crate. It starts nothing and logs nothing: what
+//! should be logged are [`Options::warnings`].
+
+#![forbid(unsafe_code)]
+
+mod declared;
+mod error;
+mod file;
+mod flags;
+mod keys;
+mod options;
+mod origin;
+mod raw;
+mod reference;
+mod table;
+
+pub use declared::{Alias, Declared, Kind};
+pub use error::ConfigError;
+pub use flags::{Flags, arguments};
+pub use options::{
+    AuthOptions, BrokerOptions, Environment, Fsync, Limits, LogFormat, LogOptions, Options, ReadFile,
+    ServerOptions, StoreOptions, load, load_from_process,
+};
+pub use origin::{Origin, Setting};
+pub use reference::render_reference;
+pub use table::OPTIONS;
