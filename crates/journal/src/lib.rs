@@ -1,1 +1,35 @@
-//! Not built yet.
+//! The durable log: opaque entries become durable and ordered, and come back after a crash as they were.
+//!
+//! An entry is a batch of commands to its owner and a string of bytes here: this crate knows no command, no queue
+//! and no answer. It also has no thread and no timer; the owner calls it, and runs its background work where it
+//! likes. Start with [`Journal`] (the contract of every driver, proved by [`conformance`]), then [`LocalJournal`]
+//! (the driver of one node) and `docs/formats/` (the stored bytes).
+
+#![forbid(unsafe_code)]
+
+pub mod conformance;
+mod contract;
+mod directory;
+mod disk;
+mod error;
+mod io;
+mod local;
+mod os_disk;
+mod preparation;
+mod record;
+mod recovery;
+mod scan;
+mod segment;
+mod snapshot;
+
+pub use contract::{
+    Counters, Epoch, Event, Journal, ProposeError, Replay, ReplayError, SnapshotReceipt, SnapshotSink,
+    Source, Ticket,
+};
+pub use disk::{Disk, File, Lock, LockError};
+pub use error::{Corruption, JournalError};
+pub use local::{Fsync, LocalJournal, LocalOptions};
+pub use os_disk::OsDisk;
+pub use preparation::{Preparation, Prepared};
+pub use record::ENTRY_BYTES_MAX;
+pub use recovery::{RecoveryReport, TornTail};

@@ -1,0 +1,213 @@
+//! The contract between the owner of a partition and what makes its entries durable.
+//!
+//! One proposer per epoch; one stream of [`Event::Committed`], strictly in the order of the log, that alone drives
+//! `apply`. "Unknown" is an answer of its own: the entry may commit later. Truncation is the driver's business; the
+//! owner only offers snapshots. Every driver passes [`crate::conformance`].
+
+use std::fmt::Debug;
+use std::io::Read;
+
+use types::{LogIndex, Term};
+
+use crate::error::JournalError;
+use crate::preparation::{Preparation, Prepared};
+
+/// The reign of one proposer. A driver that loses and regains its right to propose has a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Epoch(pub u64);
+
+/// One proposal of this process, until its outcome is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Something became known about the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The entry is durable and has its place for good.
+    Committed {
+        /// Its place; each one follows the one before.
+        index: LogIndex,
+        /// The term it was proposed in; 0 on a single node.
+        term: Term,
+        /// Whose entry it is.
+        source: Source,
+    },
+    /// The proposal will never commit.
+    Rejected {
+        /// The proposal.
+        ticket: Ticket,
+    },
+    /// Nobody can say whether the proposal will commit.
+    Unknown {
+        /// The proposal.
+        ticket: Ticket,
+    },
+    /// Another reign began; `None` while this process may not propose.
+    EpochChanged {
+        /// The epoch from here on.
+        epoch: Option<Epoch>,
+    },
+}
+
+/// Whose entry was committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// One that this process proposed and still has.
+    Own(Ticket),
+    /// The bytes of one that another proposer wrote.
+    Foreign(Vec<u8>),
+}
+
+/// Why an entry was not taken. Nothing of it will ever commit.
+#[derive(Debug, thiserror::Error)]
+pub enum ProposeError {
+    /// The reign that the proposer counts on is over.
+    #[error("the epoch has changed")]
+    EpochChanged {
+        /// The present one, if this process may propose at all.
+        epoch: Option<Epoch>,
+    },
+    /// The entry is larger than the driver allows.
+    #[error("entry of {bytes} bytes, at most {bytes_max} are allowed")]
+    TooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// The disk is full; the journal goes on when there is room again.
+    #[error("no space left to write {file}")]
+    Full {
+        /// The file that could not be written.
+        file: String,
+    },
+    /// The journal has failed.
+    #[error(transparent)]
+    Journal(JournalError),
+}
+
+impl From<JournalError> for ProposeError {
+    fn from(error: JournalError) -> Self {
+        if let JournalError::Full { file } = error {
+            Self::Full { file }
+        } else {
+            Self::Journal(error)
+        }
+    }
+}
+
+/// Makes entries durable and ordered.
+pub trait Journal: Debug + Send {
+    /// Returns the present reign, or none while this process may not propose.
+    fn epoch(&self) -> Option<Epoch>;
+
+    /// Writes an entry, which is not durable yet. An error means that it will never commit.
+    fn propose(&mut self, entry: &[u8], expected: Epoch) -> Result<Ticket, ProposeError>;
+
+    /// Waits until something is known and appends it to `events`. A driver on a local disk makes everything proposed
+    /// durable with one sync; with nothing proposed it returns at once. After [`JournalError::SyncFailed`] the
+    /// process must abort: no answer may be given for what was proposed.
+    fn wait(&mut self, events: &mut Vec<Event>) -> Result<(), JournalError>;
+
+    /// Begins a snapshot of the state after `index`, which must be committed and not behind the last snapshot. The
+    /// sink may be written on another thread while the journal goes on.
+    fn begin_snapshot(&mut self, index: LogIndex) -> Result<Box<dyn SnapshotSink>, JournalError>;
+
+    /// Takes a finished snapshot into account: older snapshots and the log before it may go.
+    fn complete_snapshot(&mut self, receipt: SnapshotReceipt) -> Result<(), JournalError>;
+
+    /// Returns how many bytes of log would be replayed at a start.
+    fn log_bytes_since_snapshot(&self) -> u64;
+
+    /// Returns work that should run on another thread and come back through [`Journal::install`]: the next segment,
+    /// files to remove. `None` while there is none or the last one has not come back.
+    fn take_preparation(&mut self) -> Option<Preparation> {
+        None
+    }
+
+    /// Takes the result of a preparation. An error is that of the preparation: the journal works without it, and the
+    /// next [`Journal::take_preparation`] offers the work again.
+    fn install(&mut self, prepared: Prepared) -> Result<(), JournalError> {
+        prepared.into_result().map(|_| ())
+    }
+
+    /// Marks everything committed as known to be durable, so that damage to it can be told from a torn tail. The
+    /// owner calls it after 100 ms without a proposal and at a clean stop. Does nothing while a proposal is not
+    /// waited for, or if there is nothing to mark.
+    fn seal(&mut self) -> Result<(), JournalError>;
+
+    /// Returns what was counted since the journal was opened.
+    fn counters(&self) -> Counters;
+}
+
+/// What a journal has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Entries written.
+    pub entries: u64,
+    /// Bytes written for them, headers and padding included.
+    pub bytes_written: u64,
+    /// Syncs of the log by the thread that proposes.
+    pub syncs: u64,
+    /// How long the last one took.
+    pub last_sync_nanos: u64,
+    /// How long all of them took together.
+    pub sync_nanos: u64,
+    /// Segments that were not ready in time and were made while a proposal waited.
+    pub segments_waited_for: u64,
+}
+
+/// Takes the bytes of one snapshot. Dropped before [`SnapshotSink::finish`], it leaves nothing behind that counts.
+pub trait SnapshotSink: Debug + Send {
+    /// Appends bytes.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError>;
+    /// Makes the snapshot durable under its name and reads it back to verify it.
+    fn finish(self: Box<Self>) -> Result<SnapshotReceipt, JournalError>;
+}
+
+/// Proof that a snapshot is durable and was verified.
+#[derive(Debug)]
+pub struct SnapshotReceipt {
+    index: LogIndex,
+    bytes: u64,
+    log_position: u64,
+}
+
+impl SnapshotReceipt {
+    /// Makes the receipt of a snapshot that covers the log up to a position of the driver's own counting.
+    pub fn new(index: LogIndex, bytes: u64, log_position: u64) -> Self {
+        Self {
+            index,
+            bytes,
+            log_position,
+        }
+    }
+
+    /// Returns the last entry that the snapshot contains.
+    pub fn index(&self) -> LogIndex {
+        self.index
+    }
+
+    /// Returns how many bytes were stored, framing included.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the driver's position in the log that the snapshot stands for.
+    pub fn log_position(&self) -> u64 {
+        self.log_position
+    }
+}
+
+/// What an owner says when it cannot take stored state.
+pub type ReplayError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Takes the stored state at a start: at most one snapshot, then every entry after it, in order.
+pub trait Replay {
+    /// Takes the snapshot of the state after `index`. It was verified as a whole before this call.
+    fn snapshot(&mut self, index: LogIndex, content: &mut dyn Read) -> Result<(), ReplayError>;
+    /// Takes the next entry.
+    fn entry(&mut self, index: LogIndex, entry: &[u8]) -> Result<(), ReplayError>;
+    /// Hears from time to time how many bytes of the log have been read, and of how many.
+    fn progress(&mut self, _bytes_done: u64, _bytes_total: u64) {}
+}

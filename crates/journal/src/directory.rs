@@ -1,0 +1,140 @@
+//! What a data directory holds, and which of it a start needs.
+
+use crate::disk::Disk;
+use crate::error::{Corruption, JournalError};
+use crate::record::Start;
+use crate::scan::Scanner;
+use crate::segment::{self, IDENTITY_BYTES, Segment};
+use crate::snapshot;
+
+/// Our files in a data directory.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    /// Ids of segments, lowest first.
+    pub(crate) segments: Vec<u64>,
+    /// Indexes of snapshots, lowest first.
+    pub(crate) snapshots: Vec<u64>,
+    /// Names of files that were never finished.
+    pub(crate) temporaries: Vec<String>,
+}
+
+/// The snapshot to start from.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    /// Its index; 0 to start from nothing.
+    pub(crate) index: u64,
+    /// The index of the newest snapshot file, good or not: everything up to it was durable.
+    pub(crate) newest: u64,
+    /// Damage to newer snapshots, newest first.
+    pub(crate) damaged: Vec<Corruption>,
+}
+
+/// A segment that may be needed, with its start record if that is intact.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) segment: Segment,
+    pub(crate) start: Option<Start>,
+}
+
+impl Directory {
+    pub(crate) fn list(disk: &dyn Disk) -> Result<Self, JournalError> {
+        let names = disk.list().map_err(|source| JournalError::Io {
+            operation: "list",
+            file: disk.describe(""),
+            source,
+        })?;
+        let mut directory = Self::default();
+        for name in names {
+            if let Some(id) = segment::id_of(&name) {
+                directory.segments.push(id);
+            } else if let Some(index) = snapshot::index_of(&name) {
+                directory.snapshots.push(index);
+            } else if segment::is_temporary(&name) {
+                directory.temporaries.push(name);
+            }
+        }
+        directory.segments.sort_unstable();
+        directory.snapshots.sort_unstable();
+        Ok(directory)
+    }
+
+    /// Returns the newest snapshot of which every byte holds.
+    pub(crate) fn choose_snapshot(&self, disk: &dyn Disk) -> Result<Chosen, JournalError> {
+        let mut chosen = Chosen {
+            newest: self.snapshots.last().copied().unwrap_or(0),
+            ..Chosen::default()
+        };
+        for index in self.snapshots.iter().rev().copied() {
+            match snapshot::verify(disk, &snapshot::name(index), index) {
+                Ok(()) => {
+                    chosen.index = index;
+                    break;
+                }
+                Err(JournalError::Corruption(damage)) => chosen.damaged.push(damage),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Opens the segments that may hold entries after the snapshot, lowest first. The first of them holds the start
+    /// of the log to replay, unless nothing was ever written.
+    pub(crate) fn open_needed(
+        &self,
+        disk: &dyn Disk,
+        chosen: &Chosen,
+    ) -> Result<Vec<Candidate>, JournalError> {
+        let mut needed = Vec::new();
+        for id in self.segments.iter().rev().copied() {
+            let segment = Segment::open(disk, id)?;
+            let start = Scanner::new(disk, &segment)
+                .record_at(IDENTITY_BYTES)?
+                .and_then(|record| record.start())
+                .filter(|start| start.segment_id == id);
+            let is_base = start.is_some_and(|start| start.index_before <= chosen.index);
+            needed.push(Candidate { segment, start });
+            if is_base {
+                needed.reverse();
+                return Ok(needed);
+            }
+        }
+        needed.reverse();
+        match beginning_is_missing(disk, chosen, &needed) {
+            None => Ok(needed),
+            Some(missing) => Err(missing.into()),
+        }
+    }
+}
+
+/// Says what is wrong with a log that does not begin where the snapshot ends, if anything is.
+fn beginning_is_missing(disk: &dyn Disk, chosen: &Chosen, candidates: &[Candidate]) -> Option<Corruption> {
+    let first = candidates
+        .iter()
+        .find_map(|c| c.start.map(|start| (&c.segment.name, start)));
+    let (name, reason) = match first {
+        // A damaged snapshot is the damage to name if the log could do without a good one only from its beginning.
+        _ if !chosen.damaged.is_empty() => return chosen.damaged.first().cloned(),
+        Some((name, start)) => {
+            let reached = match chosen.index {
+                0 => "there is no snapshot".to_owned(),
+                index => format!("the newest snapshot ends with entry {index}"),
+            };
+            let reason = format!("the log begins after entry {}, but {reached}", start.index_before);
+            (name.as_str(), reason)
+        }
+        None if chosen.index == 0 => return None,
+        None => {
+            let name = candidates.first().map_or("", |c| c.segment.name.as_str());
+            let reason = format!(
+                "no segment begins at or before entry {} of the snapshot",
+                chosen.index
+            );
+            (name, reason)
+        }
+    };
+    Some(Corruption {
+        file: disk.describe(name),
+        offset: if name.is_empty() { 0 } else { IDENTITY_BYTES },
+        reason,
+    })
+}

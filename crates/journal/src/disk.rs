@@ -1,0 +1,70 @@
+//! The disk as the journal sees it: one flat directory of files, and a lock on it.
+//!
+//! All file access goes through these traits, so that the simulator can lose, tear and refuse writes. A name is
+//! durable after [`Disk::sync_dir`], bytes and length after [`File::sync_data`]; nothing else promises anything.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+/// A directory of files.
+pub trait Disk: Debug + Send + Sync {
+    /// Opens an existing file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    /// Creates a file that must not exist yet.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    /// Returns the names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Gives a file another name; a file that had it is gone.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Takes a name away.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes all earlier changes of names durable.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// Takes the directory for this process until the lock is dropped or the process ends.
+    fn lock(&self) -> Result<Box<dyn Lock>, LockError>;
+    /// Returns a number that nobody outside can guess and that no other call returns.
+    fn nonce(&self) -> io::Result<u64>;
+    /// Returns how an operator finds the file.
+    fn describe(&self, name: &str) -> String;
+}
+
+/// An open file.
+pub trait File: Debug + Send + Sync {
+    /// Reads at a place; less than asked for only at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes at a place and returns how many bytes were taken; fewer than given means that the disk is filling up.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Makes the content and the length durable.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Returns the length.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// A held lock; dropping it gives the directory up.
+pub trait Lock: Debug + Send {}
+
+/// Why a directory could not be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("{path} is locked by another process")]
+    Held {
+        /// The lock file.
+        path: String,
+        /// The holder, if the file says so.
+        pid: Option<u32>,
+    },
+    /// The lock file cannot be used.
+    #[error("cannot lock {path}: {source}")]
+    Io {
+        /// The lock file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}

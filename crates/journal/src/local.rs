@@ -1,0 +1,599 @@
+//! The driver of one node: a segment log on the local disk.
+//!
+//! One owner, one thread, no cluster: the epoch never changes, an entry commits when a sync returns. Byte layout and
+//! the rules of recovery are in `docs/formats/segment.md`. Nothing here starts a thread: preparing segments and
+//! writing snapshots are handed out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use types::{LogIndex, Term};
+
+use crate::contract::{
+    Counters, Epoch, Event, Journal, ProposeError, Replay, SnapshotReceipt, SnapshotSink, Source, Ticket,
+};
+use crate::disk::{Disk, File, Lock, LockError};
+use crate::error::{JournalError, is_full};
+use crate::io::{PartialWrite, write_all_at, write_zeros};
+use crate::preparation::{Order, Preparation, Prepared};
+use crate::record::{self, ENTRY_BYTES_MAX, Fields, Kind, START_RECORD_BYTES, Start, record_bytes};
+use crate::recovery::{Recovered, RecoveryReport, Span, recover};
+use crate::segment::{IDENTITY_BYTES, Segment, sync};
+use crate::snapshot;
+
+/// The only reign that a single node ever has.
+const EPOCH: Epoch = Epoch(1);
+/// Segments kept for reuse besides the one that is prepared.
+const SPARE_SEGMENTS_MAX: usize = 1;
+/// A buffer that grew beyond this for one large entry is given back.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+const SEGMENT_BYTES_MIN: u64 = 2 * IDENTITY_BYTES;
+
+/// When an entry counts as durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fsync {
+    /// After fdatasync.
+    #[default]
+    Always,
+    /// When the system has taken the bytes: survives the end of the process, not a power cut.
+    Off,
+}
+
+/// Sizes and promises of a [`LocalJournal`].
+#[derive(Debug, Clone)]
+pub struct LocalOptions {
+    /// Length of the very first segment, small so that a first start is quick.
+    pub first_segment_bytes: u64,
+    /// Length of every later segment.
+    pub segment_bytes: u64,
+    /// When an entry counts as durable.
+    pub fsync: Fsync,
+}
+
+impl Default for LocalOptions {
+    fn default() -> Self {
+        Self {
+            first_segment_bytes: 1 << 20,
+            segment_bytes: 64 << 20,
+            fsync: Fsync::Always,
+        }
+    }
+}
+
+impl LocalOptions {
+    fn rounded(mut self) -> Self {
+        for bytes in [&mut self.first_segment_bytes, &mut self.segment_bytes] {
+            *bytes = (*bytes).max(SEGMENT_BYTES_MIN).next_multiple_of(IDENTITY_BYTES);
+        }
+        self
+    }
+}
+
+/// A segment before the active one.
+#[derive(Debug)]
+struct Closed {
+    name: String,
+    file: Arc<dyn File>,
+    base: u64,
+    index_before: u64,
+    is_synced: bool,
+}
+
+/// The segment that is written to.
+#[derive(Debug)]
+struct Active {
+    segment: Segment,
+    base: u64,
+    index_before: u64,
+    /// Where the next record goes, in the file.
+    end: u64,
+    /// Whether its start record is written.
+    is_started: bool,
+}
+
+/// The journal of a single node.
+#[derive(Debug)]
+pub struct LocalJournal {
+    disk: Arc<dyn Disk>,
+    options: LocalOptions,
+    _lock: Box<dyn Lock>,
+    active: Active,
+    closed: VecDeque<Closed>,
+    chain: u64,
+    /// The last entry written.
+    index: u64,
+    /// Where the log ends, counted in bytes of records since its beginning.
+    position: u64,
+    /// Everything before it is durable.
+    synced_to: u64,
+    is_sealed: bool,
+    committed: u64,
+    committed_position: u64,
+    pending: VecDeque<(Ticket, LogIndex)>,
+    next_ticket: u64,
+    ready: Option<Segment>,
+    is_preparing: bool,
+    spares: VecDeque<String>,
+    garbage: Vec<String>,
+    next_id: u64,
+    snapshot_index: u64,
+    snapshot_position: u64,
+    /// Indexes of the snapshot files there are.
+    snapshots: Vec<u64>,
+    buffer: Vec<u8>,
+    counters: Counters,
+    is_poisoned: bool,
+}
+
+impl LocalJournal {
+    /// Takes the data directory and replays what is stored in it.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        options: LocalOptions,
+        replay: &mut dyn Replay,
+    ) -> Result<(Self, RecoveryReport), JournalError> {
+        let options = options.rounded();
+        let lock = disk.lock().map_err(|error| match error {
+            LockError::Held { path, pid } => JournalError::Locked { path, pid },
+            LockError::Io { path, source } => JournalError::Io {
+                operation: "lock",
+                file: path,
+                source,
+            },
+        })?;
+        let (mut recovered, report) = recover(disk.as_ref(), options.fsync == Fsync::Always, replay)?;
+        let mut next_id = recovered.next_id;
+        let last = match recovered.spans.pop() {
+            Some(span) => span,
+            None => first_span(disk.as_ref(), &options, &mut recovered.unused, &mut next_id)?,
+        };
+        let is_started = last.end > IDENTITY_BYTES;
+        let mut journal = Self::assemble(disk, options, lock, recovered, last, next_id);
+        if !is_started {
+            // From here on a damaged first segment can be told from one that was never written to.
+            journal.append(None)?;
+            journal.sync_all()?;
+            journal.committed_position = journal.position;
+        }
+        Ok((journal, report))
+    }
+
+    fn assemble(
+        disk: Arc<dyn Disk>,
+        options: LocalOptions,
+        lock: Box<dyn Lock>,
+        recovered: Recovered,
+        last: Span,
+        next_id: u64,
+    ) -> Self {
+        let spans = recovered.spans.into_iter();
+        let ends = spans.len();
+        let mut closed: VecDeque<Closed> = spans.map(Closed::from).collect();
+        for at in 0..ends {
+            let end = closed.get(at + 1).map_or(last.base, |next| next.base);
+            closed[at].is_synced = end <= recovered.synced_to;
+        }
+        let mut spares: VecDeque<String> = recovered.obsolete.into();
+        let mut ready = None;
+        for segment in recovered.unused {
+            if ready.is_none() && segment.id > last.segment.id && segment.bytes == options.segment_bytes {
+                ready = Some(segment);
+            } else {
+                spares.push_back(segment.name);
+            }
+        }
+        Self {
+            disk,
+            options,
+            _lock: lock,
+            active: Active::from(last),
+            closed,
+            chain: recovered.chain,
+            index: recovered.index,
+            position: recovered.position,
+            synced_to: recovered.synced_to,
+            is_sealed: recovered.is_sealed,
+            committed: recovered.index,
+            committed_position: recovered.position,
+            pending: VecDeque::new(),
+            next_ticket: 1,
+            ready,
+            is_preparing: false,
+            spares,
+            garbage: Vec::new(),
+            next_id,
+            snapshot_index: recovered.snapshot_index,
+            snapshot_position: recovered.snapshot_position,
+            snapshots: recovered.snapshots,
+            buffer: Vec::new(),
+            counters: Counters::default(),
+            is_poisoned: false,
+        }
+    }
+
+    /// Runs a step. After a failed sync nothing may follow: what is on the disk is not known.
+    fn guarded<T>(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        if self.is_poisoned {
+            return Err(JournalError::Poisoned);
+        }
+        let result = step(self);
+        self.is_poisoned |= matches!(result, Err(JournalError::SyncFailed { .. }));
+        result
+    }
+
+    /// Writes one record with one write, and the start record of its segment before it if that is still missing.
+    fn append(&mut self, record: Option<(Kind, &[u8])>) -> Result<(), JournalError> {
+        self.buffer.clear();
+        let generation = self.active.segment.generation;
+        let mut chain = self.chain;
+        if !self.active.is_started {
+            let start = Start {
+                base: self.active.base,
+                chain_before: chain,
+                index_before: self.index,
+                segment_id: self.active.segment.id,
+            };
+            chain = record::encode_start(&mut self.buffer, &start, generation, self.synced_to);
+        }
+        let mut index = self.index;
+        if let Some((kind, payload)) = record {
+            index += u64::from(kind == Kind::Entry);
+            let fields = Fields {
+                kind,
+                generation,
+                index,
+                term: 0,
+                node: 0,
+                synced_to: self.synced_to,
+            };
+            chain = record::encode(&mut self.buffer, &fields, payload, chain);
+        }
+        if let Err(partial) = write_all_at(self.active.segment.file.as_ref(), &self.buffer, self.active.end) {
+            return Err(self.cut_back(partial));
+        }
+        let bytes = self.buffer.len() as u64;
+        self.active.is_started = true;
+        self.active.end += bytes;
+        self.position += bytes;
+        self.chain = chain;
+        self.index = index;
+        self.is_sealed = matches!(record, Some((Kind::Seal, _)));
+        self.counters.bytes_written += bytes;
+        if self.buffer.capacity() > BUFFER_BYTES_KEPT {
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Takes back what a failed write left: a part of a record, followed by what was in the file before, might else
+    /// be taken for the whole one later.
+    fn cut_back(&mut self, partial: PartialWrite) -> JournalError {
+        let name = self.active.segment.name.clone();
+        let end = self.active.end;
+        // Any other reason than a full disk says that the disk itself has failed.
+        self.is_poisoned |= !is_full(&partial.error);
+        let mut failure = JournalError::writing(self.disk.describe(&name), partial.error);
+        if partial.written > 0 {
+            let file = Arc::clone(&self.active.segment.file);
+            let cut = match write_zeros(file.as_ref(), end, end + partial.written as u64) {
+                Ok(()) => self.sync_all(),
+                // Also a full disk here leaves half a record behind, which must end this journal.
+                Err(PartialWrite { error: source, .. }) => Err(JournalError::Io {
+                    operation: "cut a failed write from",
+                    file: self.disk.describe(&name),
+                    source,
+                }),
+            };
+            if let Err(error) = cut {
+                self.is_poisoned = true;
+                failure = error;
+            }
+        }
+        failure
+    }
+
+    /// Sees to it that a record of so many bytes fits into the active segment.
+    fn make_room(&mut self, bytes: u64) -> Result<(), JournalError> {
+        let start = if self.active.is_started {
+            0
+        } else {
+            START_RECORD_BYTES
+        };
+        if self.active.end + start + bytes <= self.active.segment.bytes {
+            return Ok(());
+        }
+        if self.options.fsync == Fsync::Always {
+            // No record of a segment may survive a power cut that took one of an earlier segment.
+            self.sync_if_needed()?;
+        }
+        let next = self.next_segment(IDENTITY_BYTES + START_RECORD_BYTES + bytes)?;
+        let next = Active {
+            segment: next,
+            base: self.position,
+            index_before: self.index,
+            end: IDENTITY_BYTES,
+            is_started: false,
+        };
+        let last = std::mem::replace(&mut self.active, next);
+        if last.is_started {
+            self.closed.push_back(Closed {
+                is_synced: self.synced_to >= self.position,
+                name: last.segment.name,
+                file: last.segment.file,
+                base: last.base,
+                index_before: last.index_before,
+            });
+        } else {
+            self.spares.push_back(last.segment.name);
+        }
+        Ok(())
+    }
+
+    /// Returns the prepared segment, or makes one now.
+    fn next_segment(&mut self, bytes_min: u64) -> Result<Segment, JournalError> {
+        match self.ready.take() {
+            Some(segment) if segment.bytes >= bytes_min => return Ok(segment),
+            // Its id will be passed by the one made now, so only its file can still be used.
+            Some(segment) => self.spares.push_back(segment.name),
+            None => {}
+        }
+        self.counters.segments_waited_for += 1;
+        let bytes = self
+            .options
+            .segment_bytes
+            .max(bytes_min.next_multiple_of(IDENTITY_BYTES));
+        let order = self.order(bytes);
+        let disk = Arc::clone(&self.disk);
+        order.make(disk.as_ref(), &mut self.garbage)
+    }
+
+    fn order(&mut self, bytes: u64) -> Order {
+        let id = self.next_id;
+        self.next_id += 1;
+        let is_usual = bytes == self.options.segment_bytes;
+        Order {
+            id,
+            bytes,
+            recycle: is_usual.then(|| self.spares.pop_front()).flatten(),
+        }
+    }
+
+    /// Makes everything written durable.
+    fn sync_all(&mut self) -> Result<(), JournalError> {
+        let began = Instant::now();
+        for closed in self.closed.iter_mut().filter(|closed| !closed.is_synced) {
+            sync(self.disk.as_ref(), closed.file.as_ref(), &closed.name)?;
+            closed.is_synced = true;
+        }
+        sync(
+            self.disk.as_ref(),
+            self.active.segment.file.as_ref(),
+            &self.active.segment.name,
+        )?;
+        self.synced_to = self.position;
+        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.syncs += 1;
+        self.counters.last_sync_nanos = nanos;
+        self.counters.sync_nanos += nanos;
+        Ok(())
+    }
+
+    fn sync_if_needed(&mut self) -> Result<(), JournalError> {
+        if self.synced_to < self.position {
+            self.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Gives up the segments that the snapshot covers.
+    fn drop_obsolete(&mut self) {
+        while let Some(first) = self.closed.front() {
+            let (index_before, is_started) = match self.closed.get(1) {
+                Some(next) => (next.index_before, true),
+                None => (self.active.index_before, self.active.is_started),
+            };
+            // The next segment must be able to stand at the beginning of the log: its start record is durable, as
+            // everything is synced when a snapshot completes.
+            if index_before > self.snapshot_index || !is_started {
+                break;
+            }
+            self.spares.push_back(first.name.clone());
+            self.closed.pop_front();
+        }
+    }
+}
+
+/// Makes or takes the segment of a log that has none.
+fn first_span(
+    disk: &dyn Disk,
+    options: &LocalOptions,
+    unused: &mut Vec<Segment>,
+    next_id: &mut u64,
+) -> Result<Span, JournalError> {
+    let segment = match unused.pop() {
+        Some(segment) => segment,
+        None => {
+            let id = *next_id;
+            *next_id += 1;
+            Segment::make(disk, id, options.first_segment_bytes, None)?
+        }
+    };
+    Ok(Span {
+        segment,
+        base: 0,
+        index_before: 0,
+        end: IDENTITY_BYTES,
+    })
+}
+
+impl From<Span> for Closed {
+    fn from(span: Span) -> Self {
+        Self {
+            name: span.segment.name,
+            file: span.segment.file,
+            base: span.base,
+            index_before: span.index_before,
+            is_synced: false,
+        }
+    }
+}
+
+impl From<Span> for Active {
+    fn from(span: Span) -> Self {
+        Self {
+            is_started: span.end > IDENTITY_BYTES,
+            segment: span.segment,
+            base: span.base,
+            index_before: span.index_before,
+            end: span.end,
+        }
+    }
+}
+
+impl Journal for LocalJournal {
+    fn epoch(&self) -> Option<Epoch> {
+        (!self.is_poisoned).then_some(EPOCH)
+    }
+
+    fn propose(&mut self, entry: &[u8], expected: Epoch) -> Result<Ticket, ProposeError> {
+        if expected != EPOCH {
+            return Err(ProposeError::EpochChanged { epoch: self.epoch() });
+        }
+        if entry.len() > ENTRY_BYTES_MAX {
+            return Err(ProposeError::TooLarge {
+                bytes: entry.len() as u64,
+                bytes_max: ENTRY_BYTES_MAX as u64,
+            });
+        }
+        self.guarded(|journal| {
+            journal.make_room(record_bytes(entry.len()))?;
+            journal.append(Some((Kind::Entry, entry)))
+        })?;
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.counters.entries += 1;
+        self.pending.push_back((ticket, LogIndex(self.index)));
+        Ok(ticket)
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>) -> Result<(), JournalError> {
+        self.guarded(|journal| match journal.options.fsync {
+            Fsync::Always => journal.sync_if_needed(),
+            Fsync::Off => Ok(()),
+        })?;
+        self.committed = self.index;
+        self.committed_position = self.position;
+        events.extend(self.pending.drain(..).map(|(ticket, index)| Event::Committed {
+            index,
+            term: Term(0),
+            source: Source::Own(ticket),
+        }));
+        Ok(())
+    }
+
+    fn begin_snapshot(&mut self, index: LogIndex) -> Result<Box<dyn SnapshotSink>, JournalError> {
+        if index.0 == 0 || index.0 > self.committed || index.0 < self.snapshot_index {
+            return Err(JournalError::SnapshotIndex {
+                index,
+                previous: LogIndex(self.snapshot_index),
+                committed: LogIndex(self.committed),
+            });
+        }
+        // A snapshot stands for durable entries; without fsync they may not be.
+        self.guarded(Self::sync_if_needed)?;
+        let position = if index.0 == self.committed {
+            self.committed_position
+        } else {
+            // Only segments are known for older entries; the count of bytes since then is then a little too high.
+            let bases = self
+                .closed
+                .iter()
+                .map(|closed| (closed.index_before, closed.base));
+            let bases = bases.chain([(self.active.index_before, self.active.base)]);
+            let before = bases.rev().find(|(index_before, _)| *index_before <= index.0);
+            before.map_or(self.snapshot_position, |(_, base)| base)
+        };
+        let writer = snapshot::Writer::create(Arc::clone(&self.disk), index, position)?;
+        Ok(Box::new(writer))
+    }
+
+    fn complete_snapshot(&mut self, receipt: SnapshotReceipt) -> Result<(), JournalError> {
+        let index = receipt.index().0;
+        if index < self.snapshot_index {
+            self.garbage.push(snapshot::name(index));
+            return Ok(());
+        }
+        self.guarded(Self::sync_if_needed)?;
+        let (older, kept) = self.snapshots.iter().partition(|snapshot| **snapshot < index);
+        self.garbage.extend(Vec::into_iter(older).map(snapshot::name));
+        self.snapshots = kept;
+        if !self.snapshots.contains(&index) {
+            self.snapshots.push(index);
+        }
+        self.snapshot_index = index;
+        self.snapshot_position = receipt.log_position().max(self.snapshot_position);
+        self.drop_obsolete();
+        Ok(())
+    }
+
+    fn log_bytes_since_snapshot(&self) -> u64 {
+        self.position - self.snapshot_position
+    }
+
+    fn take_preparation(&mut self) -> Option<Preparation> {
+        if self.is_preparing || self.is_poisoned {
+            return None;
+        }
+        let order = match self.ready {
+            None => Some(self.order(self.options.segment_bytes)),
+            Some(_) => None,
+        };
+        while self.spares.len() > SPARE_SEGMENTS_MAX {
+            self.garbage.extend(self.spares.pop_front());
+        }
+        let remove = std::mem::take(&mut self.garbage);
+        if order.is_none() && remove.is_empty() {
+            return None;
+        }
+        self.is_preparing = true;
+        Some(Preparation::new(Arc::clone(&self.disk), order, remove))
+    }
+
+    fn install(&mut self, mut prepared: Prepared) -> Result<(), JournalError> {
+        self.is_preparing = false;
+        self.garbage.append(&mut prepared.leftovers);
+        if let Some(segment) = prepared.segment.take() {
+            if self.ready.is_none() && segment.id > self.active.segment.id {
+                self.ready = Some(segment);
+            } else {
+                self.spares.push_back(segment.name);
+            }
+        }
+        match prepared.error {
+            Some(error) => self.guarded(|_| Err(error)),
+            None => Ok(()),
+        }
+    }
+
+    fn seal(&mut self) -> Result<(), JournalError> {
+        if self.is_sealed || !self.pending.is_empty() || self.index == 0 {
+            return Ok(());
+        }
+        self.guarded(|journal| {
+            journal.sync_if_needed()?;
+            journal.make_room(record_bytes(0))?;
+            journal.append(Some((Kind::Seal, &[])))?;
+            journal.sync_all()
+        })?;
+        self.committed_position = self.position;
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}

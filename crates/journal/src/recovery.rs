@@ -1,0 +1,401 @@
+//! What happens at a start: find the snapshot, replay the log after it, tell a torn tail from damage.
+//!
+//! The rule, reasoned in `docs/formats/segment.md`: the log ends at the first place where no record counts. If any
+//! valid record after that place knew the log to be durable beyond it, the place is damage, and nothing is changed.
+//! Otherwise what follows was never acknowledged: it is overwritten or removed, durably, before anything new is
+//! written. A recovery that is itself interrupted can begin again.
+
+use std::io;
+
+use types::LogIndex;
+
+use crate::contract::Replay;
+use crate::directory::{Candidate, Chosen, Directory};
+use crate::disk::Disk;
+use crate::error::{Corruption, JournalError};
+use crate::io::{write_all_at, write_zeros};
+use crate::record::Kind;
+use crate::scan::{Claim, Scanner};
+use crate::segment::{self, IDENTITY_BYTES, Segment, sync, sync_names};
+use crate::snapshot;
+
+/// What a start found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// The snapshot that was used.
+    pub snapshot: Option<LogIndex>,
+    /// Newer snapshots that were damaged and done without, newest first.
+    pub damaged_snapshots: Vec<Corruption>,
+    /// Entries replayed after the snapshot.
+    pub entries_replayed: u64,
+    /// The last entry of the log; 0 if there is none.
+    pub last_index: LogIndex,
+    /// Bytes of log that were read, snapshot not included.
+    pub log_bytes: u64,
+    /// What was cut off the end.
+    pub torn_tail: Option<TornTail>,
+}
+
+/// Bytes at the end of the log that were written but never known to be durable, and do not make whole records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    /// The file in which the tail began.
+    pub file: String,
+    /// Where it began.
+    pub offset: u64,
+    /// How far traces of records reached, over all files.
+    pub bytes: u64,
+}
+
+/// A segment of the log that holds records.
+#[derive(Debug)]
+pub(crate) struct Span {
+    pub(crate) segment: Segment,
+    /// The log position of its start record.
+    pub(crate) base: u64,
+    pub(crate) index_before: u64,
+    /// Where its last record ends, in the file.
+    pub(crate) end: u64,
+}
+
+impl Span {
+    fn position_at_end(&self) -> u64 {
+        self.base + (self.end - IDENTITY_BYTES)
+    }
+}
+
+/// The log as it stands after recovery.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) spans: Vec<Span>,
+    pub(crate) position: u64,
+    pub(crate) chain: u64,
+    pub(crate) index: u64,
+    pub(crate) is_sealed: bool,
+    /// The position before which everything is known to be durable.
+    pub(crate) synced_to: u64,
+    pub(crate) snapshot_index: u64,
+    pub(crate) snapshot_position: u64,
+    pub(crate) snapshots: Vec<u64>,
+    /// Segments made in advance and never written to.
+    pub(crate) unused: Vec<Segment>,
+    /// Names of segments that only the snapshot's past needs.
+    pub(crate) obsolete: Vec<String>,
+    pub(crate) next_id: u64,
+}
+
+/// Replays what is stored and makes the end of the log clean. With `is_settled` everything replayed is made durable.
+pub(crate) fn recover(
+    disk: &dyn Disk,
+    is_settled: bool,
+    replay: &mut dyn Replay,
+) -> Result<(Recovered, RecoveryReport), JournalError> {
+    let directory = Directory::list(disk)?;
+    let chosen = directory.choose_snapshot(disk)?;
+    let candidates = directory.open_needed(disk, &chosen)?;
+    let first_needed = candidates.first().map_or(u64::MAX, |c| c.segment.id);
+    replay_snapshot(disk, &chosen, replay)?;
+
+    let mut log = Log::new(disk, &chosen, &candidates);
+    let mut rest = Vec::new();
+    for candidate in candidates {
+        if rest.is_empty() && log.is_continued_by(&candidate) {
+            log.read(candidate, replay)?;
+        } else if let Some(torn) = Torn::survey(disk, &candidate)? {
+            rest.push((candidate, torn));
+        } else {
+            log.unused.push(candidate.segment);
+        }
+    }
+    let torn_tail = log.cut(&chosen, &rest)?;
+    for name in &directory.temporaries {
+        remove(disk, name)?;
+    }
+    if is_settled {
+        log.settle()?;
+    }
+    sync_names(disk)?;
+
+    let report = RecoveryReport {
+        snapshot: (chosen.index > 0).then_some(LogIndex(chosen.index)),
+        damaged_snapshots: chosen.damaged,
+        entries_replayed: log.entries_replayed,
+        last_index: LogIndex(log.index),
+        log_bytes: log.bytes_read,
+        torn_tail,
+    };
+    let obsolete = directory.segments.iter().filter(|id| **id < first_needed);
+    let recovered = Recovered {
+        position: log.position,
+        chain: log.chain,
+        index: log.index,
+        is_sealed: log.is_sealed,
+        synced_to: if is_settled { log.position } else { log.proven },
+        snapshot_index: chosen.index,
+        snapshot_position: log.snapshot_position,
+        snapshots: directory.snapshots,
+        unused: log.unused,
+        spans: log.spans,
+        obsolete: obsolete.map(|id| segment::name(*id)).collect(),
+        next_id: directory.segments.last().copied().unwrap_or(0) + 1,
+    };
+    Ok((recovered, report))
+}
+
+fn replay_snapshot(disk: &dyn Disk, chosen: &Chosen, replay: &mut dyn Replay) -> Result<(), JournalError> {
+    if chosen.index == 0 {
+        return Ok(());
+    }
+    let name = snapshot::name(chosen.index);
+    let mut reader = snapshot::Reader::open(disk, &name, chosen.index)?;
+    let index = LogIndex(chosen.index);
+    replay
+        .snapshot(index, &mut reader)
+        .map_err(|source| JournalError::Replay { index, source })
+}
+
+fn remove(disk: &dyn Disk, name: &str) -> Result<(), JournalError> {
+    disk.remove(name).map_err(|source| JournalError::Io {
+        operation: "remove",
+        file: disk.describe(name),
+        source,
+    })
+}
+
+/// Records where none should be.
+#[derive(Debug)]
+struct Torn {
+    traces_end: u64,
+    claim: Option<Claim>,
+}
+
+impl Torn {
+    /// Looks through a whole segment that does not continue the log; none if it was never written to.
+    fn survey(disk: &dyn Disk, candidate: &Candidate) -> Result<Option<Self>, JournalError> {
+        let survey = Scanner::new(disk, &candidate.segment).survey(IDENTITY_BYTES)?;
+        Ok(survey.traces_end.map(|traces_end| Self {
+            traces_end,
+            claim: survey.claim,
+        }))
+    }
+}
+
+/// The log as far as it has been read.
+#[derive(Debug)]
+struct Log<'a> {
+    disk: &'a dyn Disk,
+    spans: Vec<Span>,
+    unused: Vec<Segment>,
+    position: u64,
+    chain: u64,
+    index: u64,
+    is_sealed: bool,
+    /// The highest position that a record in its place knew to be durable.
+    proven: u64,
+    snapshot_index: u64,
+    snapshot_position: u64,
+    entries_replayed: u64,
+    bytes_read: u64,
+    bytes_total: u64,
+}
+
+impl<'a> Log<'a> {
+    fn new(disk: &'a dyn Disk, chosen: &Chosen, candidates: &[Candidate]) -> Self {
+        let start = candidates.first().and_then(|c| c.start);
+        let base = start.map_or(0, |start| start.base);
+        Self {
+            disk,
+            spans: Vec::new(),
+            unused: Vec::new(),
+            position: base,
+            chain: start.map_or(0, |start| start.chain_before),
+            index: start.map_or(0, |start| start.index_before),
+            is_sealed: false,
+            proven: 0,
+            snapshot_index: chosen.index,
+            snapshot_position: base,
+            entries_replayed: 0,
+            bytes_read: 0,
+            bytes_total: candidates.iter().map(|c| c.segment.bytes - IDENTITY_BYTES).sum(),
+        }
+    }
+
+    fn is_continued_by(&self, candidate: &Candidate) -> bool {
+        candidate.start.is_some_and(|start| {
+            start.base == self.position
+                && start.chain_before == self.chain
+                && start.index_before == self.index
+        })
+    }
+
+    /// Reads a segment up to the first place where no record counts.
+    fn read(&mut self, candidate: Candidate, replay: &mut dyn Replay) -> Result<(), JournalError> {
+        const PROGRESS_STEP_BYTES: u64 = 8 << 20;
+        let segment = candidate.segment;
+        let (base, index_before) = (self.position, self.index);
+        let mut end = IDENTITY_BYTES;
+        let mut scanner = Scanner::new(self.disk, &segment);
+        let mut progress_at = self.bytes_read;
+        while let Some(record) = scanner.record_at(end)? {
+            let kind = record.kind().expect("the scanner returns known kinds only");
+            let index_fits = match kind {
+                Kind::Entry => record.index() == self.index + 1,
+                Kind::Seal => record.index() == self.index,
+                Kind::Start => end == IDENTITY_BYTES,
+            };
+            if !index_fits || !record.follows(self.chain) || record.synced_to() > self.position {
+                break;
+            }
+            if kind == Kind::Entry && record.index() > self.snapshot_index {
+                let index = LogIndex(record.index());
+                replay
+                    .entry(index, record.payload())
+                    .map_err(|source| JournalError::Replay { index, source })?;
+                self.entries_replayed += 1;
+            }
+            end += record.bytes_len();
+            self.position += record.bytes_len();
+            self.bytes_read += record.bytes_len();
+            self.index = record.index();
+            self.chain = record.chain();
+            self.is_sealed = kind == Kind::Seal;
+            self.proven = self.proven.max(record.synced_to());
+            if self.index <= self.snapshot_index {
+                self.snapshot_position = self.position;
+            }
+            if self.bytes_read - progress_at >= PROGRESS_STEP_BYTES {
+                progress_at = self.bytes_read;
+                replay.progress(self.bytes_read, self.bytes_total);
+            }
+        }
+        self.spans.push(Span {
+            segment,
+            base,
+            index_before,
+            end,
+        });
+        Ok(())
+    }
+
+    /// Cuts what follows the log, if nothing there proves that the log was durable further on.
+    fn cut(&mut self, chosen: &Chosen, rest: &[(Candidate, Torn)]) -> Result<Option<TornTail>, JournalError> {
+        let tail = match self.spans.last() {
+            Some(span) => Scanner::new(self.disk, &span.segment).survey(span.end)?,
+            None => Default::default(),
+        };
+        let own = self
+            .spans
+            .last()
+            .map(|span| (&span.segment.name, span.end, tail.traces_end));
+        let place = match (own, rest.first()) {
+            (Some((name, end, Some(_))), _) => (name, end),
+            (Some((name, end, None)), Some((next, _))) if next.start.is_some() => (name, end),
+            (_, Some((next, _))) => (&next.segment.name, IDENTITY_BYTES),
+            (Some((name, end, None)), None) => (name, end),
+            (None, None) => return self.check_reaches(chosen, "", 0).map(|()| None),
+        };
+        let claims = rest
+            .iter()
+            .filter_map(|(c, torn)| torn.claim.map(|claim| (&c.segment.name, claim)));
+        let own_claim = own.and_then(|(name, ..)| tail.claim.map(|claim| (name, claim)));
+        let highest = claims.chain(own_claim).max_by_key(|(_, claim)| claim.synced_to);
+        if let Some((name, claim)) = highest.filter(|(_, claim)| claim.synced_to > self.position) {
+            return Err(self.damage(
+                place,
+                format!(
+                    "no valid record follows entry {}, but the record at byte {} of {} was written when the log was \
+                     durable {} bytes further",
+                    self.index,
+                    claim.offset,
+                    name,
+                    claim.synced_to - self.position
+                ),
+            ));
+        }
+        self.check_reaches(chosen, place.0, place.1)?;
+        let mut bytes = rest
+            .iter()
+            .map(|(_, torn)| torn.traces_end - IDENTITY_BYTES)
+            .sum();
+        if let Some((_, end, Some(traces_end))) = own {
+            bytes += traces_end - end;
+        }
+        let torn_tail = (bytes > 0).then(|| TornTail {
+            file: self.disk.describe(place.0),
+            offset: place.1,
+            bytes,
+        });
+        self.erase(tail.traces_end, rest)?;
+        Ok(torn_tail)
+    }
+
+    /// Overwrites the tail in the last segment and removes the segments after it.
+    fn erase(&mut self, traces_end: Option<u64>, rest: &[(Candidate, Torn)]) -> Result<(), JournalError> {
+        if let (Some(span), Some(traces_end)) = (self.spans.last(), traces_end) {
+            let to = traces_end.next_multiple_of(4096).min(span.segment.bytes);
+            let file = span.segment.file.as_ref();
+            write_zeros(file, span.end, to).map_err(|partial| {
+                JournalError::writing(self.disk.describe(&span.segment.name), partial.error)
+            })?;
+            sync(self.disk, file, &span.segment.name)?;
+        }
+        for (candidate, _) in rest {
+            remove(self.disk, &candidate.segment.name)?;
+        }
+        // The names must be gone for good before new records take the place of those in them; the caller syncs.
+        Ok(())
+    }
+
+    /// Refuses a log that ends before a snapshot: a snapshot is made of durable entries only.
+    fn check_reaches(&self, chosen: &Chosen, name: &str, offset: u64) -> Result<(), JournalError> {
+        if self.index < chosen.newest {
+            let reason = format!(
+                "the log ends with entry {}, but there is a snapshot of entry {}",
+                self.index, chosen.newest
+            );
+            return Err(self.damage((name, offset), reason));
+        }
+        Ok(())
+    }
+
+    fn damage(&self, (name, offset): (impl AsRef<str>, u64), reason: String) -> JournalError {
+        JournalError::Corruption(Corruption {
+            file: self.disk.describe(name.as_ref()),
+            offset,
+            reason,
+        })
+    }
+
+    /// Makes what was read but not proven durable. It is written again and not only synced: after a failed sync the
+    /// system counts pages as clean that never reached the disk, and they are still there to be read.
+    fn settle(&self) -> Result<(), JournalError> {
+        let mut buffer = vec![0; 256 << 10];
+        for span in self
+            .spans
+            .iter()
+            .filter(|span| span.position_at_end() > self.proven)
+        {
+            let file = span.segment.file.as_ref();
+            let name = &span.segment.name;
+            let mut at = IDENTITY_BYTES + self.proven.saturating_sub(span.base);
+            while at < span.end {
+                let step = buffer.len().min((span.end - at) as usize);
+                let bytes = &mut buffer[..step];
+                let read = file.read_at(bytes, at).and_then(|read| match read == step {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                });
+                read.map_err(|source| JournalError::Io {
+                    operation: "read",
+                    file: self.disk.describe(name),
+                    source,
+                })?;
+                write_all_at(file, bytes, at)
+                    .map_err(|partial| JournalError::writing(self.disk.describe(name), partial.error))?;
+                at += step as u64;
+            }
+            sync(self.disk, file, name)?;
+        }
+        Ok(())
+    }
+}
