@@ -1,0 +1,180 @@
+//! The table of metrics. A new metric is a new entry here, a line in [`METRICS`] and a handle in `metrics`.
+
+use crate::declared::{Declared, Kind};
+
+const fn metric(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Declared {
+    Declared {
+        name,
+        kind,
+        unit,
+        meaning,
+        labels: &[],
+        since: "0.1",
+    }
+}
+
+pub(crate) static BUILD: Declared = Declared {
+    labels: &["version"],
+    ..metric("holdfast_build_info", Kind::Gauge, "1", "Which build this is.")
+};
+
+pub(crate) static DURABILITY: Declared = Declared {
+    labels: &["fsync"],
+    ..metric(
+        "holdfast_durability_info",
+        Kind::Gauge,
+        "1",
+        "Whether requests are answered when the disk has them (always) or when the operating system has them (off).",
+    )
+};
+
+pub(crate) static REQUESTS: Declared = Declared {
+    labels: &["action", "code"],
+    ..metric(
+        "holdfast_requests_total",
+        Kind::Counter,
+        "requests",
+        "Requests answered, by action and error code; the code of a success is ok.",
+    )
+};
+
+pub(crate) static REQUEST_DURATION: Declared = Declared {
+    labels: &["action"],
+    ..metric(
+        "holdfast_request_duration_seconds",
+        Kind::Histogram,
+        "seconds",
+        "Time from the whole request to its answer, by action; the wait of a long poll is part of it.",
+    )
+};
+
+pub(crate) static CONNECTIONS_OPEN: Declared = metric(
+    "holdfast_connections_open",
+    Kind::Gauge,
+    "connections",
+    "Client connections that are open.",
+);
+
+pub(crate) static LONG_POLLS_PARKED: Declared = metric(
+    "holdfast_long_polls_parked",
+    Kind::Gauge,
+    "requests",
+    "Receives that wait for a message.",
+);
+
+pub(crate) static MESSAGES_SENT: Declared = metric(
+    "holdfast_messages_sent_total",
+    Kind::Counter,
+    "messages",
+    "Messages accepted into a queue; a FIFO message that repeats an earlier one is not among them.",
+);
+
+pub(crate) static MESSAGES_RECEIVED: Declared = metric(
+    "holdfast_messages_received_total",
+    Kind::Counter,
+    "messages",
+    "Messages handed out, each time anew.",
+);
+
+pub(crate) static MESSAGES_DELETED: Declared = metric(
+    "holdfast_messages_deleted_total",
+    Kind::Counter,
+    "messages",
+    "Messages deleted by clients; those purged or past their retention are not among them.",
+);
+
+pub(crate) static MESSAGES_DEAD_LETTERED: Declared = metric(
+    "holdfast_messages_dead_lettered_total",
+    Kind::Counter,
+    "messages",
+    "Messages moved to a dead-letter queue.",
+);
+
+pub(crate) static EMPTY_RECEIVES: Declared = metric(
+    "holdfast_empty_receives_total",
+    Kind::Counter,
+    "requests",
+    "Receives answered without a message.",
+);
+
+pub(crate) static TAKES_GIVEN_BACK: Declared = metric(
+    "holdfast_takes_given_back_total",
+    Kind::Counter,
+    "messages",
+    "Messages put back in their place because the answer that carried them could not be written.",
+);
+
+pub(crate) static BACKPRESSURE_REFUSALS: Declared = Declared {
+    labels: &["reason"],
+    ..metric(
+        "holdfast_backpressure_refusals_total",
+        Kind::Counter,
+        "requests",
+        "Requests or connections refused because a limit was reached, by the limit.",
+    )
+};
+
+pub(crate) static INBOX_COMMANDS: Declared = metric(
+    "holdfast_inbox_commands",
+    Kind::Gauge,
+    "commands",
+    "Commands that wait for their commit, as of the last commit.",
+);
+
+pub(crate) static COMMIT_BATCH_COMMANDS: Declared = metric(
+    "holdfast_commit_batch_commands",
+    Kind::Histogram,
+    "commands",
+    "Commands committed together; the count is the number of commits.",
+);
+
+pub(crate) static FSYNC: Declared = metric(
+    "holdfast_wal_fsync_seconds",
+    Kind::Histogram,
+    "seconds",
+    "Time that the disk took to make a commit durable; the count is the number of syncs.",
+);
+
+pub(crate) static WRITTEN_BYTES: Declared = metric(
+    "holdfast_wal_written_bytes_total",
+    Kind::Counter,
+    "bytes",
+    "Bytes written to the journal, headers and padding included.",
+);
+
+pub(crate) static SEGMENT_WAITS: Declared = metric(
+    "holdfast_wal_segment_waits_total",
+    Kind::Counter,
+    "waits",
+    "Commits that had to wait because the journal's next segment was not ready.",
+);
+
+pub(crate) static SNAPSHOT: Declared = metric(
+    "holdfast_snapshot_seconds",
+    Kind::Histogram,
+    "seconds",
+    "Time from the start of a snapshot until it was durable; the count is the number of snapshots.",
+);
+
+/// Every metric.
+pub static METRICS: [&Declared; 19] = [
+    &BUILD,
+    &DURABILITY,
+    &REQUESTS,
+    &REQUEST_DURATION,
+    &CONNECTIONS_OPEN,
+    &LONG_POLLS_PARKED,
+    &MESSAGES_SENT,
+    &MESSAGES_RECEIVED,
+    &MESSAGES_DELETED,
+    &MESSAGES_DEAD_LETTERED,
+    &EMPTY_RECEIVES,
+    &TAKES_GIVEN_BACK,
+    &BACKPRESSURE_REFUSALS,
+    &INBOX_COMMANDS,
+    &COMMIT_BATCH_COMMANDS,
+    &FSYNC,
+    &WRITTEN_BYTES,
+    &SEGMENT_WAITS,
+    &SNAPSHOT,
+];
