@@ -1,1 +1,36 @@
-//! Not built yet.
+//! The owner of a partition: it turns requests into journal entries, applies what is committed, and answers.
+//!
+//! [`Owner`] is a plain state machine: requests and the time go in, an entry to journal and answers come out.
+//! `turn.rs` is the thin shell around it, one commit thread that swaps the inbox, journals, applies and answers.
+//! [`Broker`] is the handle that the APIs call from their reactors. Delivery rules are not here (`queue-core`), nor
+//! stored bytes (`journal`), nor wire formats (`sqs-api`).
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod contents;
+mod handle;
+mod inbox;
+mod observer;
+mod owner;
+mod random;
+mod replay;
+mod request;
+mod seal;
+mod state_clock;
+mod take;
+mod turn;
+mod waiters;
+
+pub use clock::{Clock, ManualClock, OsClock};
+pub use contents::Contents;
+pub use handle::{Broker, BrokerError, ReceiveOptions, Received};
+pub use inbox::InboxLimits;
+pub use observer::{Commit, NoObserver, Observer};
+pub use owner::{Limits, Now, Owner, Turn};
+pub use random::{OsRandom, Random, SeededRandom};
+pub use replay::{Recovered, recover};
+pub use request::{Input, QueueDescription, QueuePage, ReceivedMessage, Reply, Request, WaiterId};
+pub use seal::Sealer;
+pub use take::Take;
+pub use turn::{BrokerOptions, JournalOpener, Status};

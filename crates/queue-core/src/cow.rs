@@ -46,7 +46,7 @@ impl<T: Clone> CowVec<T> {
 
     /// Adds an element at the end.
     pub fn push(&mut self, value: T) {
-        if self.len % CHUNK == 0 {
+        if self.len.is_multiple_of(CHUNK) {
             self.chunks.push(Arc::new(Vec::with_capacity(CHUNK)));
         }
         let chunk = self
@@ -61,7 +61,7 @@ impl<T: Clone> CowVec<T> {
     pub fn pop(&mut self) -> Option<T> {
         let value = Arc::make_mut(self.chunks.last_mut()?).pop();
         self.len -= 1;
-        if self.len % CHUNK == 0 {
+        if self.len.is_multiple_of(CHUNK) {
             self.chunks.pop();
         }
         value

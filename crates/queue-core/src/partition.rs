@@ -144,13 +144,14 @@ impl Partition {
         self.timers.next_lapse().map(|lapse| lapse.at)
     }
 
-    /// Returns when a tick has something to clean up: an expired message or purged ones.
-    pub fn next_cleanup(&self) -> Option<Timestamp> {
-        if self.garbage > 0 {
-            Some(self.clock)
-        } else {
-            self.timers.next_expiry().map(|(at, _)| at)
-        }
+    /// Returns when a message expires next; it may be earlier than the true time, never later.
+    pub fn next_expiry(&self) -> Option<Timestamp> {
+        self.timers.next_expiry().map(|(at, _)| at)
+    }
+
+    /// Whether there are slots of purged messages left to reclaim.
+    pub fn has_garbage(&self) -> bool {
+        self.garbage > 0
     }
 
     /// Whether the slot holds a message that was neither purged nor lost its queue.

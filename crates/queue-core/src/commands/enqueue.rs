@@ -22,10 +22,8 @@ pub(super) fn apply(
         keys.push(check(queue, entry)?);
     }
     let mut results = Vec::with_capacity(entries.len());
-    let mut ordinal = context.ordinal;
-    for (entry, key) in entries.iter().zip(keys) {
+    for (ordinal, (entry, key)) in (context.ordinal..).zip(entries.iter().zip(keys)) {
         results.push(add(partition, Context { ordinal, ..context }, id, entry, key));
-        ordinal += 1;
     }
     Ok(Outcome::Enqueued(results))
 }

@@ -1,0 +1,391 @@
+//! The handle that APIs call: one async function for each thing an owner can be asked.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use journal::JournalError;
+use queue_core::{AttributeChange, EnqueueEntry, Enqueued, Handle, QueueError};
+use tokio::sync::oneshot;
+use types::{MessageId, QueueKey, QueueName, TenantId, WallTime};
+
+use crate::inbox::Refusal;
+use crate::request::{
+    Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId,
+};
+use crate::take::{Take, give_back};
+use crate::turn::{BrokerOptions, CommitThread, JournalOpener, Shared, Status};
+
+/// A handle to the owner of a partition. Clones are cheap and lead to the same owner.
+#[derive(Clone)]
+pub struct Broker {
+    shared: Arc<Shared>,
+    last_waiter: Arc<AtomicU64>,
+}
+
+/// Why a request was not answered with an outcome.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BrokerError {
+    /// The state machine refused it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// Too much waits already, or the disk is full: nothing was done, and a later try may succeed.
+    #[error("too much waits already")]
+    Overloaded,
+    /// It may have happened or not: a later try tells.
+    #[error("the outcome is not known")]
+    Unknown,
+    /// The state is still being read: nothing was done.
+    #[error("the state is still being read")]
+    Recovering,
+    /// The server is stopping: nothing was done.
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+/// What to receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveOptions {
+    /// Most messages to take, 1 to 10.
+    pub max: u32,
+    /// Seconds for which they stay invisible; the queue's own timeout if `None`.
+    pub visibility_timeout_seconds: Option<u32>,
+    /// Seconds to wait for a message; the queue's own if `None`.
+    pub wait_seconds: Option<u32>,
+}
+
+/// Messages received, and the take that gives them back unless their answer is delivered.
+#[derive(Debug)]
+pub struct Received {
+    /// The messages in order; none if the wait ended without one.
+    pub messages: Vec<ReceivedMessage>,
+    /// The take; `None` if there is no message.
+    pub take: Option<Take>,
+}
+
+impl fmt::Debug for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broker")
+            .field("status", &self.shared.status())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    /// Starts the commit thread, which opens the journal and then serves. `opened` hears how opening went.
+    pub fn start(
+        options: BrokerOptions,
+        opener: JournalOpener,
+        opened: impl FnOnce(Result<(), JournalError>) + Send + 'static,
+    ) -> std::io::Result<(Self, JoinHandle<()>)> {
+        let shared = Arc::new(Shared::new(options));
+        let broker = Self {
+            shared: shared.clone(),
+            last_waiter: Arc::default(),
+        };
+        let run = move || match CommitThread::open(shared.clone(), opener) {
+            Ok(thread) => {
+                shared.advance(Status::Serving);
+                opened(Ok(()));
+                thread.run();
+            }
+            Err(failure) => {
+                shared.inbox.close();
+                shared.advance(Status::Stopped);
+                opened(Err(failure));
+            }
+        };
+        let thread = std::thread::Builder::new().name("commit".to_owned()).spawn(run)?;
+        Ok((broker, thread))
+    }
+
+    /// Returns what the broker is doing.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Starts a commit if requests wait; a reactor calls it when it runs out of work.
+    pub fn kick(&self) {
+        self.shared.inbox.kick();
+    }
+
+    /// Returns how many requests wait for the commit thread.
+    pub fn waiting(&self) -> usize {
+        self.shared.inbox.len()
+    }
+
+    /// Ends every waiting receive with an empty answer and lets none wait any more. Other requests go on.
+    pub async fn end_polls(&self) -> Result<(), BrokerError> {
+        self.shared.advance(Status::Stopping);
+        self.done(Request::EndPolls).await
+    }
+
+    /// Refuses every further request; the commit thread ends when it has answered what it accepted.
+    pub fn stop(&self) {
+        self.shared.advance(Status::Stopping);
+        self.shared.inbox.close();
+    }
+
+    /// Moves the state clock forward, for tests of time.
+    pub async fn advance_clock(&self, by: Duration) -> Result<(), BrokerError> {
+        self.done(Request::AdvanceClock { by }).await
+    }
+
+    /// Creates a queue, or finds the one that has this key and these attributes.
+    pub async fn create_queue(
+        &self,
+        key: QueueKey,
+        attributes: Vec<AttributeChange>,
+        tags: Vec<(Box<str>, Box<str>)>,
+    ) -> Result<(), BrokerError> {
+        self.done(Request::CreateQueue {
+            key,
+            attributes,
+            tags,
+        })
+        .await
+    }
+
+    /// Deletes a queue.
+    pub async fn delete_queue(&self, key: QueueKey) -> Result<(), BrokerError> {
+        self.done(Request::DeleteQueue { key }).await
+    }
+
+    /// Changes the attributes that are named.
+    pub async fn set_queue_attributes(
+        &self,
+        key: QueueKey,
+        attributes: Vec<AttributeChange>,
+    ) -> Result<(), BrokerError> {
+        self.done(Request::SetQueueAttributes { key, attributes }).await
+    }
+
+    /// Removes every message of a queue.
+    pub async fn purge_queue(&self, key: QueueKey) -> Result<(), BrokerError> {
+        self.done(Request::PurgeQueue { key }).await
+    }
+
+    /// Succeeds if the queue exists.
+    pub async fn find_queue(&self, key: QueueKey) -> Result<(), BrokerError> {
+        self.done(Request::FindQueue { key }).await
+    }
+
+    /// Returns names of a tenant's queues in order.
+    pub async fn list_queues(
+        &self,
+        tenant: TenantId,
+        prefix: String,
+        after: Option<QueueName>,
+        max: usize,
+    ) -> Result<QueuePage, BrokerError> {
+        match self
+            .ask(Request::ListQueues {
+                tenant,
+                prefix,
+                after,
+                max,
+            })
+            .await?
+        {
+            Reply::Page(page) => Ok(page),
+            other => Err(refusal(other)),
+        }
+    }
+
+    /// Returns a queue's attributes, tags and exact counters.
+    pub async fn describe_queue(&self, key: QueueKey) -> Result<QueueDescription, BrokerError> {
+        let reply = self.ask(Request::DescribeQueue { key }).await?;
+        if let Reply::Description(description) = reply {
+            Ok(*description)
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    /// Adds messages; each has its own result.
+    pub async fn enqueue(
+        &self,
+        key: QueueKey,
+        entries: Vec<EnqueueEntry>,
+    ) -> Result<Vec<Result<Enqueued, QueueError>>, BrokerError> {
+        let reply = self.ask(Request::Enqueue { key, entries }).await?;
+        if let Reply::Enqueued(results) = reply {
+            Ok(results)
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    /// Takes messages, waiting for the first if asked to. Dropping the future gives back what was taken for it.
+    pub async fn receive(&self, key: QueueKey, options: ReceiveOptions) -> Result<Received, BrokerError> {
+        let waiter = WaiterId(self.last_waiter.fetch_add(1, Ordering::Relaxed));
+        let receive = Receive {
+            waiter,
+            key,
+            max: options.max,
+            visibility_timeout_seconds: options.visibility_timeout_seconds,
+            wait_seconds: options.wait_seconds,
+        };
+        let reply = self.submit(Request::Receive(receive))?;
+        let poll = PendingReceive {
+            shared: self.shared.clone(),
+            waiter,
+            reply: Some(reply),
+        };
+        match poll.await {
+            Some(Reply::Received(messages)) => {
+                let handles: Vec<_> = messages.iter().map(|message| message.delivery.handle).collect();
+                let take = (!handles.is_empty()).then(|| Take::new(self.shared.clone(), handles));
+                Ok(Received { messages, take })
+            }
+            Some(other) => Err(refusal(other)),
+            None => Err(BrokerError::Unknown),
+        }
+    }
+
+    /// Deletes received messages; each has its own result.
+    pub async fn delete(
+        &self,
+        key: QueueKey,
+        handles: Vec<Handle>,
+    ) -> Result<Vec<Result<(), QueueError>>, BrokerError> {
+        self.entries(Request::Delete { key, handles }).await
+    }
+
+    /// Changes how long received messages stay invisible; each has its own result.
+    pub async fn change_visibility(
+        &self,
+        key: QueueKey,
+        entries: Vec<(Handle, u32)>,
+    ) -> Result<Vec<Result<(), QueueError>>, BrokerError> {
+        self.entries(Request::ChangeVisibility { key, entries }).await
+    }
+
+    /// Returns the text of a receipt handle.
+    pub fn seal(&self, tenant: TenantId, handle: &Handle) -> String {
+        self.shared
+            .sealer
+            .get()
+            .map_or_else(String::new, |sealer| sealer.seal(tenant, handle))
+    }
+
+    /// Returns what a receipt handle says, or `None` if this tenant was never given it.
+    pub fn open(&self, tenant: TenantId, text: &str) -> Option<Handle> {
+        self.shared.sealer.get()?.open(tenant, text)
+    }
+
+    /// Returns a new message id.
+    pub fn new_message_id(&self) -> MessageId {
+        let mut bytes = [0; 16];
+        self.shared.options.random.fill(&mut bytes);
+        MessageId::from_random(bytes)
+    }
+
+    /// Returns the time of day.
+    pub fn wall_now(&self) -> WallTime {
+        self.shared.options.clock.wall()
+    }
+
+    async fn entries(&self, request: Request) -> Result<Vec<Result<(), QueueError>>, BrokerError> {
+        let reply = self.ask(request).await?;
+        if let Reply::Entries(results) = reply {
+            Ok(results)
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    async fn done(&self, request: Request) -> Result<(), BrokerError> {
+        let reply = self.ask(request).await?;
+        if reply == Reply::Done {
+            Ok(())
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, BrokerError> {
+        // A lost answer: the owner ended while it held the request.
+        self.submit(request)?.await.map_err(|_| BrokerError::Unknown)
+    }
+
+    fn submit(&self, request: Request) -> Result<oneshot::Receiver<Reply>, BrokerError> {
+        match self.shared.status() {
+            Status::Recovering => return Err(BrokerError::Recovering),
+            Status::Stopped => return Err(BrokerError::Stopping),
+            Status::Serving | Status::Stopping => {}
+        }
+        let (reply, answer) = oneshot::channel();
+        match self.shared.inbox.push(Input {
+            request,
+            reply: Some(reply),
+        }) {
+            Ok(()) => Ok(answer),
+            Err(Refusal::Full) => Err(BrokerError::Overloaded),
+            Err(Refusal::Closed) => Err(BrokerError::Stopping),
+        }
+    }
+}
+
+fn refusal(reply: Reply) -> BrokerError {
+    match reply {
+        Reply::Refused(error) => BrokerError::Queue(error),
+        Reply::NotTaken => BrokerError::Overloaded,
+        Reply::Unknown
+        | Reply::Done
+        | Reply::Enqueued(_)
+        | Reply::Received(_)
+        | Reply::Entries(_)
+        | Reply::Page(_)
+        | Reply::Description(_) => BrokerError::Unknown,
+    }
+}
+
+/// A receive that was submitted. Dropped before its answer, it is cancelled, or undone if it was answered meanwhile.
+struct PendingReceive {
+    shared: Arc<Shared>,
+    waiter: WaiterId,
+    reply: Option<oneshot::Receiver<Reply>>,
+}
+
+impl Future for PendingReceive {
+    type Output = Option<Reply>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(reply) = &mut self.reply else {
+            return Poll::Ready(None);
+        };
+        let answer = Pin::new(reply).poll(context);
+        if answer.is_ready() {
+            self.reply = None;
+        }
+        answer.map(Result::ok)
+    }
+}
+
+impl Drop for PendingReceive {
+    fn drop(&mut self) {
+        let Some(mut reply) = self.reply.take() else {
+            return;
+        };
+        // Closed first: an answer that comes later fails to be sent, and the owner undoes it.
+        reply.close();
+        if let Ok(Reply::Received(messages)) = reply.try_recv() {
+            give_back(
+                &self.shared,
+                messages.iter().map(|message| message.delivery.handle),
+            );
+            return;
+        }
+        // Refused only after the owner has ended.
+        let request = Request::Cancel { waiter: self.waiter };
+        if self.shared.inbox.push(Input { request, reply: None }).is_ok() {
+            self.shared.inbox.kick();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The bounded inbox of an owner. It is swapped whole: what stands in it is the next batch.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::request::{Input, Request};
+
+/// How much may wait for the commit thread; beyond it clients are told to come back later.
+#[derive(Debug, Clone, Copy)]
+pub struct InboxLimits {
+    /// Most requests.
+    pub requests_max: usize,
+    /// Most bytes of message contents.
+    pub bytes_max: usize,
+}
+
+impl Default for InboxLimits {
+    fn default() -> Self {
+        Self {
+            requests_max: 16_384,
+            bytes_max: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// Requests that make a commit worthwhile although the reactors still have work.
+const KICK_REQUESTS: usize = 256;
+const KICK_BYTES: usize = 256 * 1024;
+/// Oldest that a request gets while a reactor never runs out of work.
+const KICK_AGE: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+struct State<R> {
+    inputs: Vec<Input<R>>,
+    bytes: usize,
+    /// When the first of `inputs` came.
+    since: Option<Instant>,
+    is_kicked: bool,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inbox<R> {
+    state: Mutex<State<R>>,
+    kicked: Condvar,
+    /// Whether `inputs` is not empty, for the kick of a reactor that parks: it must cost nothing when idle.
+    has_inputs: AtomicBool,
+    limits: InboxLimits,
+    kick_on_push: bool,
+}
+
+/// The inbox is full, or its owner has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Full,
+    Closed,
+}
+
+impl<R> Inbox<R> {
+    pub(crate) fn new(limits: InboxLimits, kick_on_push: bool) -> Self {
+        let state = State {
+            inputs: Vec::new(),
+            bytes: 0,
+            since: None,
+            is_kicked: false,
+            is_closed: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            kicked: Condvar::new(),
+            has_inputs: AtomicBool::new(false),
+            limits,
+            kick_on_push,
+        }
+    }
+
+    /// Adds a request. The owner is not woken for each: see [`Inbox::kick`].
+    pub(crate) fn push(&self, input: Input<R>) -> Result<(), Refusal> {
+        let bytes = content_bytes(&input.request);
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(Refusal::Closed);
+        }
+        let has_room = state.inputs.len() < self.limits.requests_max
+            && (state.bytes == 0 || state.bytes + bytes <= self.limits.bytes_max);
+        // What undoes a take or frees a waiter is never refused: it makes room.
+        let is_release = matches!(input.request, Request::GiveBack { .. } | Request::Cancel { .. });
+        if !has_room && !is_release {
+            return Err(Refusal::Full);
+        }
+        state.bytes += bytes;
+        state.inputs.push(input);
+        let is_due = self.kick_on_push
+            || state.inputs.len() >= KICK_REQUESTS
+            || state.bytes >= KICK_BYTES
+            || state.since.is_some_and(|since| since.elapsed() >= KICK_AGE);
+        if state.since.is_none() {
+            state.since = Some(Instant::now());
+            self.has_inputs.store(true, Ordering::Release);
+        }
+        if is_due {
+            self.wake(state);
+        }
+        Ok(())
+    }
+
+    /// Starts a commit if anything waits. A reactor calls it when it runs out of work.
+    pub(crate) fn kick(&self) {
+        if self.has_inputs.load(Ordering::Acquire) {
+            self.wake(self.lock());
+        }
+    }
+
+    /// Starts a turn although nothing waits: something else has to be looked at.
+    pub(crate) fn nudge(&self) {
+        self.wake(self.lock());
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State<R>>) {
+        if !std::mem::replace(&mut state.is_kicked, true) {
+            drop(state);
+            self.kicked.notify_one();
+        }
+    }
+
+    /// Waits for a kick, at most so long, and swaps what waits into `inputs`. Returns whether the inbox is closed.
+    pub(crate) fn wait(&self, longest: Duration, inputs: &mut Vec<Input<R>>) -> bool {
+        let mut state = self.lock();
+        // What came during the last turn waits for the reactor that brought it to run out of work, but not for long.
+        let longest = if state.inputs.is_empty() {
+            longest
+        } else {
+            longest.min(KICK_AGE)
+        };
+        if !state.is_kicked && !state.is_closed && !longest.is_zero() {
+            let woken = self
+                .kicked
+                .wait_timeout_while(state, longest, |state| !state.is_kicked && !state.is_closed);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        debug_assert!(inputs.is_empty(), "the last batch was taken whole");
+        std::mem::swap(&mut state.inputs, inputs);
+        (state.bytes, state.since, state.is_kicked) = (0, None, false);
+        self.has_inputs.store(false, Ordering::Release);
+        state.is_closed
+    }
+
+    /// Refuses every further request and wakes the owner for its last turn.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.kicked.notify_all();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().inputs.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
+        // A panic elsewhere left the list of requests whole: every change of it is one push or one swap.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn content_bytes(request: &Request) -> usize {
+    if let Request::Enqueue { entries, .. } = request {
+        entries.iter().map(|entry| entry.content.len()).sum()
+    } else {
+        0
+    }
+}

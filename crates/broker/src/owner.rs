@@ -1,0 +1,619 @@
+//! The owner of one partition as a plain state machine: requests and the time go in, an entry to journal and answers
+//! come out. It has no thread, no clock and no file, so the simulator runs many of them on one thread.
+//!
+//! [`Owner::step`] turns requests into the commands of one batch; nothing of it is applied. [`Owner::commit`] applies
+//! the batch once the journal says that it is durable, and only then are its clients answered.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use queue_core::{
+    Applied, Command, Context, Effect, EntryEncoder, Outcome, Partition, PartitionSnapshot, QueueError,
+};
+use types::{LogIndex, QueueId, QueueKey, QueueName, TenantId, Timestamp, WallTime, limits};
+
+use crate::contents::Contents;
+use crate::observer::Commit;
+use crate::replay::Recovered;
+use crate::request::{Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request};
+use crate::state_clock::StateClock;
+use crate::waiters::{Waiter, Waiters};
+
+/// A reading of both clocks of the machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// Time since some fixed instant.
+    pub monotonic: Duration,
+    /// Time of day.
+    pub wall: WallTime,
+}
+
+/// The waits of SQS that an operator can relax.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Seconds before a deleted queue's name can be used again.
+    pub deleted_name_wait_seconds: u32,
+    /// Seconds between two purges of one queue.
+    pub purge_wait_seconds: u32,
+}
+
+impl Limits {
+    /// The waits of SQS.
+    pub const STRICT: Self = Self {
+        deleted_name_wait_seconds: limits::DELETED_NAME_WAIT_SECONDS,
+        purge_wait_seconds: limits::PURGE_WAIT_SECONDS,
+    };
+    /// No waits.
+    pub const RELAXED: Self = Self {
+        deleted_name_wait_seconds: 0,
+        purge_wait_seconds: 0,
+    };
+}
+
+/// What came out of a step or commit.
+#[derive(Debug)]
+pub struct Turn<R> {
+    /// Answers, each with the place where it goes.
+    pub replies: Vec<(R, Reply)>,
+    /// What was committed, for whoever counts.
+    pub commit: Commit,
+}
+
+impl<R> Default for Turn<R> {
+    fn default() -> Self {
+        Self {
+            replies: Vec::new(),
+            commit: Commit::default(),
+        }
+    }
+}
+
+/// A batch closes when its entry has so many bytes; one command always fits.
+const BATCH_BYTES: usize = 256 * 1024;
+/// At most so often is an idle partition woken to remove expired messages.
+const CLEANUP_SECONDS: u32 = 10;
+
+/// A command of the batch, with who waits for its outcome.
+#[derive(Debug)]
+struct Pending<R> {
+    command: Command,
+    origin: Origin<R>,
+}
+
+#[derive(Debug)]
+enum Origin<R> {
+    /// Nobody is told.
+    Nobody,
+    /// A client that is told the outcome.
+    Client(R),
+    /// A receive that goes on waiting if it finds nothing.
+    Waiter(Waiter<R>),
+}
+
+/// The owner of one partition.
+#[derive(Debug)]
+pub struct Owner<R> {
+    partition: Partition,
+    contents: Contents,
+    clock: StateClock,
+    limits: Limits,
+    waiters: Waiters<R>,
+    /// Receives that were woken: they become commands of the next batch.
+    woken: Vec<Waiter<R>>,
+    /// Inputs that found no room in the last batch.
+    carried: VecDeque<Input<R>>,
+    /// Reads of counters that wait for due timers to be applied.
+    reads: Vec<(QueueKey, R)>,
+    /// The batch that was given to the journal.
+    batch: Vec<Pending<R>>,
+    batch_at: Timestamp,
+    batch_wall: WallTime,
+    last_cleanup: Timestamp,
+    polls_ended: bool,
+}
+
+impl<R> Owner<R> {
+    /// Takes over a recovered partition. The state clock goes on from its last time.
+    pub fn new(recovered: Recovered, limits: Limits, now: Now) -> Self {
+        let clock = StateClock::restart(
+            recovered.partition.clock(),
+            recovered.last_wall,
+            now.wall,
+            now.monotonic,
+        );
+        Self {
+            partition: recovered.partition,
+            contents: recovered.contents,
+            clock,
+            limits,
+            waiters: Waiters::default(),
+            woken: Vec::new(),
+            carried: VecDeque::new(),
+            reads: Vec::new(),
+            batch: Vec::new(),
+            batch_at: Timestamp::ZERO,
+            batch_wall: WallTime::default(),
+            last_cleanup: Timestamp::ZERO,
+            polls_ended: false,
+        }
+    }
+
+    /// Returns the state.
+    pub fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
+    /// Returns the number of parked receives.
+    pub fn parked(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Takes a snapshot of state and contents; both share memory with the owner.
+    pub fn snapshot(&self) -> (PartitionSnapshot, Contents) {
+        (self.partition.snapshot(), self.contents.clone())
+    }
+
+    /// Turns requests into a batch and writes its entry to `entry`; answers what needs no entry. Returns whether
+    /// there is a batch, which then has to be committed or abandoned before the next step.
+    pub fn step(
+        &mut self,
+        now: Now,
+        inputs: &mut Vec<Input<R>>,
+        entry: &mut Vec<u8>,
+        turn: &mut Turn<R>,
+    ) -> bool {
+        debug_assert!(self.batch.is_empty(), "one batch at a time");
+        self.carried.extend(inputs.drain(..));
+        let at = self.clock.now(now.monotonic).max(self.partition.clock());
+        (self.batch_at, self.batch_wall) = (at, now.wall);
+        entry.clear();
+        let mut encoder = EntryEncoder::begin(entry, at, now.wall);
+        for waiter in std::mem::take(&mut self.woken) {
+            self.take_for(waiter, at, &mut encoder, turn);
+        }
+        while encoder.len() < BATCH_BYTES
+            && let Some(input) = self.carried.pop_front()
+        {
+            self.accept(input, now, at, &mut encoder, turn);
+        }
+        while let Some(waiter) = self.waiters.expire(now.monotonic) {
+            turn.replies.push((waiter.reply, Reply::Received(Vec::new())));
+        }
+        if self.needs_tick(at) {
+            self.last_cleanup = at;
+            self.push(Command::Tick, Origin::Nobody, &mut encoder);
+        }
+        encoder.finish();
+        !self.batch.is_empty()
+    }
+
+    /// Applies the batch that is now durable under `index`, and answers its clients.
+    pub fn commit(&mut self, index: LogIndex, now: Now, turn: &mut Turn<R>) {
+        let mut batch = std::mem::take(&mut self.batch);
+        turn.commit.commands += batch.len() as u64;
+        let mut ordinal = 0;
+        for Pending { command, origin } in batch.drain(..) {
+            let context = Context {
+                at: self.batch_at,
+                wall: self.batch_wall,
+                index,
+                ordinal,
+            };
+            let applied = apply(
+                &mut self.partition,
+                &mut self.contents,
+                context,
+                &command,
+                &mut ordinal,
+            );
+            self.follow(&applied.effects, turn);
+            count(&command, &applied.outcome, &mut turn.commit);
+            self.answer(origin, applied.outcome, now, turn);
+        }
+        self.batch = batch;
+        for (key, reply) in std::mem::take(&mut self.reads) {
+            self.describe(key, reply, self.batch_at, turn);
+        }
+    }
+
+    /// Answers the clients of a batch that was not committed.
+    pub fn abandon(&mut self, reply: &Reply, turn: &mut Turn<R>) {
+        for Pending { origin, .. } in self.batch.drain(..) {
+            match origin {
+                Origin::Nobody => {}
+                Origin::Client(client) => turn.replies.push((client, reply.clone())),
+                Origin::Waiter(waiter) => turn.replies.push((waiter.reply, reply.clone())),
+            }
+        }
+        turn.replies
+            .extend(self.reads.drain(..).map(|(_, client)| (client, reply.clone())));
+    }
+
+    /// Returns the monotonic time of the next step that is needed without a new request.
+    pub fn next_wake(&self) -> Option<Duration> {
+        if !self.woken.is_empty()
+            || !self.carried.is_empty()
+            || !self.reads.is_empty()
+            || self.partition.has_garbage()
+        {
+            return Some(Duration::ZERO);
+        }
+        let due = self.partition.next_due().filter(|_| !self.waiters.is_empty());
+        let cleanup_from = self.last_cleanup.plus_seconds(CLEANUP_SECONDS);
+        let cleanup = self.partition.next_expiry().map(|at| at.max(cleanup_from));
+        let timers = due
+            .into_iter()
+            .chain(cleanup)
+            .map(|at| self.clock.monotonic_at(at));
+        timers.chain(self.waiters.next_deadline()).min()
+    }
+
+    fn needs_tick(&self, at: Timestamp) -> bool {
+        let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
+        let cleanup_from = self.last_cleanup.plus_seconds(CLEANUP_SECONDS);
+        !self.reads.is_empty()
+            || self.partition.has_garbage()
+            || (!self.waiters.is_empty() && is_due(self.partition.next_due()))
+            || (is_due(self.partition.next_expiry()) && (at >= cleanup_from || !self.batch.is_empty()))
+    }
+
+    fn push(&mut self, command: Command, origin: Origin<R>, encoder: &mut EntryEncoder<'_>) {
+        encoder.push(&command);
+        self.batch.push(Pending { command, origin });
+    }
+
+    /// Takes one request: answers it from applied state, parks it, or makes it a command.
+    fn accept(
+        &mut self,
+        input: Input<R>,
+        now: Now,
+        at: Timestamp,
+        encoder: &mut EntryEncoder<'_>,
+        turn: &mut Turn<R>,
+    ) {
+        let Input { request, reply } = input;
+        let origin = |reply: Option<R>| reply.map_or(Origin::Nobody, Origin::Client);
+        match request {
+            Request::CreateQueue {
+                key,
+                attributes,
+                tags,
+            } => {
+                let deleted_name_wait_seconds = self.limits.deleted_name_wait_seconds;
+                let command = Command::CreateQueue {
+                    key,
+                    attributes,
+                    tags,
+                    deleted_name_wait_seconds,
+                };
+                self.push(command, origin(reply), encoder);
+            }
+            Request::GiveBack { queue, handles } => {
+                self.push(Command::GiveBack { queue, handles }, Origin::Nobody, encoder);
+            }
+            Request::AddSealKey { key } => self.push(Command::AddSealKey { key }, origin(reply), encoder),
+            Request::Receive(receive) => self.receive(receive, reply, now, at, encoder, turn),
+            Request::Cancel { waiter } => {
+                self.waiters.cancel(waiter);
+            }
+            Request::EndPolls => {
+                self.end_polls(turn);
+                turn.replies.extend(reply.map(|reply| (reply, Reply::Done)));
+            }
+            Request::AdvanceClock { by } => {
+                self.clock.advance(by);
+                turn.replies.extend(reply.map(|reply| (reply, Reply::Done)));
+            }
+            Request::FindQueue { key } => {
+                let answer = if self.partition.queue_id(&key).is_some() {
+                    Reply::Done
+                } else {
+                    missing()
+                };
+                turn.replies.extend(reply.map(|reply| (reply, answer)));
+            }
+            Request::ListQueues {
+                tenant,
+                prefix,
+                after,
+                max,
+            } => {
+                let page = self.list(tenant, &prefix, after.as_ref(), max);
+                turn.replies.extend(reply.map(|reply| (reply, Reply::Page(page))));
+            }
+            Request::DescribeQueue { key } => {
+                if let Some(reply) = reply {
+                    self.describe(key, reply, at, turn);
+                }
+            }
+            Request::DeleteQueue { .. }
+            | Request::SetQueueAttributes { .. }
+            | Request::PurgeQueue { .. }
+            | Request::Enqueue { .. }
+            | Request::Delete { .. }
+            | Request::ChangeVisibility { .. } => match self.command(request) {
+                Some(command) => self.push(command, origin(reply), encoder),
+                None => turn.replies.extend(reply.map(|reply| (reply, missing()))),
+            },
+        }
+    }
+
+    /// Makes the command of a request to one queue, or nothing if there is no such queue.
+    fn command(&self, request: Request) -> Option<Command> {
+        let find = |key: &QueueKey| self.partition.queue_id(key);
+        Some(match request {
+            Request::DeleteQueue { key } => Command::DeleteQueue { queue: find(&key)? },
+            Request::SetQueueAttributes { key, attributes } => Command::SetQueueAttributes {
+                queue: find(&key)?,
+                attributes,
+            },
+            Request::PurgeQueue { key } => {
+                let purge_wait_seconds = self.limits.purge_wait_seconds;
+                Command::PurgeQueue {
+                    queue: find(&key)?,
+                    purge_wait_seconds,
+                }
+            }
+            Request::Enqueue { key, entries } => Command::Enqueue {
+                queue: find(&key)?,
+                entries,
+            },
+            Request::Delete { key, handles } => Command::Delete {
+                queue: find(&key)?,
+                handles,
+            },
+            Request::ChangeVisibility { key, entries } => Command::ChangeVisibility {
+                queue: find(&key)?,
+                entries,
+            },
+            Request::CreateQueue { .. }
+            | Request::Receive(_)
+            | Request::GiveBack { .. }
+            | Request::Cancel { .. }
+            | Request::FindQueue { .. }
+            | Request::ListQueues { .. }
+            | Request::DescribeQueue { .. }
+            | Request::AdvanceClock { .. }
+            | Request::AddSealKey { .. }
+            | Request::EndPolls => return None,
+        })
+    }
+
+    fn receive(
+        &mut self,
+        receive: Receive,
+        reply: Option<R>,
+        now: Now,
+        at: Timestamp,
+        encoder: &mut EntryEncoder<'_>,
+        turn: &mut Turn<R>,
+    ) {
+        let Some(reply) = reply else { return };
+        let found = self
+            .partition
+            .queue_id(&receive.key)
+            .and_then(|id| self.partition.queue(id));
+        let Some(queue) = found else {
+            turn.replies.push((reply, missing()));
+            return;
+        };
+        let wait_seconds = receive
+            .wait_seconds
+            .unwrap_or(queue.attributes().receive_wait_seconds);
+        let wait_seconds = if self.polls_ended { 0 } else { wait_seconds };
+        let waiter = Waiter {
+            id: receive.waiter,
+            queue: queue.id(),
+            max: receive.max,
+            visibility_timeout_seconds: receive.visibility_timeout_seconds,
+            deadline: now.monotonic + Duration::from_secs(u64::from(wait_seconds)),
+            reply,
+        };
+        let is_full = queue.counters().in_flight >= limits::IN_FLIGHT_MAX;
+        if self.may_find(queue.id(), at) || (is_full && wait_seconds == 0) {
+            let command = receive_command(&waiter, wait_seconds > 0);
+            let origin = if wait_seconds > 0 {
+                Origin::Waiter(waiter)
+            } else {
+                Origin::Client(waiter.reply)
+            };
+            self.push(command, origin, encoder);
+        } else if wait_seconds > 0 {
+            self.waiters.park(waiter);
+        } else {
+            turn.replies.push((waiter.reply, Reply::Received(Vec::new())));
+        }
+    }
+
+    /// Makes a woken receive a command, unless somebody else took what it was woken for.
+    fn take_for(
+        &mut self,
+        waiter: Waiter<R>,
+        at: Timestamp,
+        encoder: &mut EntryEncoder<'_>,
+        turn: &mut Turn<R>,
+    ) {
+        if self.partition.queue(waiter.queue).is_none() {
+            turn.replies.push((waiter.reply, missing()));
+        } else if self.may_find(waiter.queue, at) {
+            let command = receive_command(&waiter, true);
+            self.push(command, Origin::Waiter(waiter), encoder);
+        } else {
+            self.waiters.park_first(waiter);
+        }
+    }
+
+    /// Whether a receive may find a message: one is available, or a timer is due that may make one so.
+    fn may_find(&self, queue: QueueId, at: Timestamp) -> bool {
+        self.partition.has_available(queue) || self.partition.next_due().is_some_and(|due| due <= at)
+    }
+
+    fn end_polls(&mut self, turn: &mut Turn<R>) {
+        self.polls_ended = true;
+        let woken = std::mem::take(&mut self.woken);
+        let parked = std::iter::from_fn(|| self.waiters.pop());
+        let empty = |waiter: Waiter<R>| (waiter.reply, Reply::Received(Vec::new()));
+        turn.replies.extend(woken.into_iter().chain(parked).map(empty));
+    }
+
+    fn list(&self, tenant: TenantId, prefix: &str, after: Option<&QueueName>, max: usize) -> QueuePage {
+        let mut names = self
+            .partition
+            .queue_names(tenant, after)
+            .filter(|name| name.as_str().starts_with(prefix))
+            .take(max.saturating_add(1))
+            .cloned()
+            .collect::<Vec<_>>();
+        let has_more = names.len() > max;
+        names.truncate(max);
+        QueuePage { names, has_more }
+    }
+
+    /// Answers a read of attributes and counters, or puts it off until due timers are applied.
+    fn describe(&mut self, key: QueueKey, reply: R, at: Timestamp, turn: &mut Turn<R>) {
+        let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
+        let Some(queue) = self
+            .partition
+            .queue_id(&key)
+            .and_then(|id| self.partition.queue(id))
+        else {
+            turn.replies.push((reply, missing()));
+            return;
+        };
+        if is_due(self.partition.next_due()) || is_due(self.partition.next_expiry()) {
+            self.reads.push((key, reply));
+            return;
+        }
+        let description = QueueDescription {
+            attributes: queue.attributes().clone(),
+            tags: queue
+                .tags()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+            counters: queue.counters(),
+            created: queue.created(),
+            modified: queue.modified(),
+        };
+        turn.replies
+            .push((reply, Reply::Description(Box::new(description))));
+    }
+
+    /// Does outside the state what a command asks for.
+    fn follow(&mut self, effects: &[Effect], turn: &mut Turn<R>) {
+        for effect in effects {
+            match effect {
+                Effect::Available(queue) => self.woken.extend(self.waiters.wake(*queue)),
+                Effect::Freed(_) => {}
+                Effect::DeadLettered { .. } => turn.commit.dead_lettered += 1,
+                Effect::QueueDeleted(queue) => {
+                    while let Some(waiter) = self.waiters.wake(*queue) {
+                        turn.replies.push((waiter.reply, missing()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells whoever waits for a command what it came to.
+    fn answer(
+        &mut self,
+        origin: Origin<R>,
+        outcome: Result<Outcome, QueueError>,
+        now: Now,
+        turn: &mut Turn<R>,
+    ) {
+        let reply = match outcome {
+            Err(error) => Reply::Refused(error),
+            Ok(Outcome::Done | Outcome::Queue(_)) => Reply::Done,
+            Ok(Outcome::Enqueued(results)) => Reply::Enqueued(results),
+            Ok(Outcome::Entries(results)) => Reply::Entries(results),
+            Ok(Outcome::Received(deliveries)) => {
+                let with_content = |delivery: queue_core::Delivery| {
+                    let content = self.contents.get(delivery.handle.slot);
+                    let content = content.expect("every message has its content").clone();
+                    ReceivedMessage { delivery, content }
+                };
+                Reply::Received(deliveries.into_iter().map(with_content).collect())
+            }
+        };
+        match origin {
+            Origin::Nobody => {}
+            Origin::Client(client) => turn.replies.push((client, reply)),
+            Origin::Waiter(waiter) => self.answer_waiter(waiter, reply, now, turn),
+        }
+    }
+
+    fn answer_waiter(&mut self, waiter: Waiter<R>, reply: Reply, now: Now, turn: &mut Turn<R>) {
+        let found_nothing = matches!(&reply, Reply::Received(messages) if messages.is_empty());
+        if !found_nothing || self.polls_ended || waiter.deadline <= now.monotonic {
+            turn.replies.push((waiter.reply, reply));
+        } else if self.partition.has_available(waiter.queue) {
+            // It moved as many messages to the dead-letter queue as one receive may: there is more to look at.
+            self.woken.push(waiter);
+        } else {
+            self.waiters.park_first(waiter);
+        }
+    }
+}
+
+/// Applies one command to the state and keeps the column of contents in step. Shared with recovery.
+pub(crate) fn apply(
+    partition: &mut Partition,
+    contents: &mut Contents,
+    context: Context,
+    command: &Command,
+    ordinal: &mut u32,
+) -> Applied {
+    let applied = partition.apply(context, command);
+    // Freed first: a slot that this command freed may be the one that it filled.
+    for effect in &applied.effects {
+        if let Effect::Freed(slot) = effect {
+            contents.clear(*slot);
+        }
+    }
+    if let Command::Enqueue { entries, .. } = command {
+        *ordinal += u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        if let Ok(Outcome::Enqueued(results)) = &applied.outcome {
+            for (entry, result) in entries.iter().zip(results) {
+                if let Some(slot) = result.as_ref().ok().and_then(|enqueued| enqueued.slot) {
+                    contents.set(slot, entry.content.clone());
+                }
+            }
+        }
+    }
+    applied
+}
+
+fn receive_command<R>(waiter: &Waiter<R>, is_long_poll: bool) -> Command {
+    Command::Receive {
+        queue: waiter.queue,
+        max: waiter.max,
+        visibility_timeout_seconds: waiter.visibility_timeout_seconds,
+        is_long_poll,
+    }
+}
+
+fn missing() -> Reply {
+    Reply::Refused(QueueError::NoSuchQueue)
+}
+
+fn count(command: &Command, outcome: &Result<Outcome, QueueError>, commit: &mut Commit) {
+    match outcome {
+        Ok(Outcome::Enqueued(results)) => {
+            let added = |result: &Result<queue_core::Enqueued, _>| {
+                result.as_ref().is_ok_and(|enqueued| enqueued.slot.is_some())
+            };
+            commit.sent += results.iter().filter(|result| added(result)).count() as u64;
+        }
+        Ok(Outcome::Received(deliveries)) => commit.received += deliveries.len() as u64,
+        Ok(Outcome::Entries(results)) if matches!(command, Command::Delete { .. }) => {
+            commit.deleted += results.iter().filter(|result| result.is_ok()).count() as u64;
+        }
+        Ok(Outcome::Done) => {
+            if let Command::GiveBack { handles, .. } = command {
+                commit.given_back += handles.len() as u64;
+            }
+        }
+        Ok(Outcome::Entries(_) | Outcome::Queue(_)) | Err(_) => {}
+    }
+}

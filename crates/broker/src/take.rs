@@ -1,0 +1,46 @@
+//! A take: messages handed to a client whose answer is still on its way.
+
+use std::sync::Arc;
+
+use queue_core::Handle;
+
+use crate::request::{Input, Request};
+use crate::turn::Shared;
+
+/// Messages that were taken for an answer. Unless the answer is [`Take::delivered`], they are given back.
+#[derive(Debug)]
+#[must_use = "dropping a take gives its messages back"]
+pub struct Take {
+    shared: Arc<Shared>,
+    handles: Vec<Handle>,
+}
+
+impl Take {
+    pub(crate) fn new(shared: Arc<Shared>, handles: Vec<Handle>) -> Self {
+        Self { shared, handles }
+    }
+
+    /// The whole answer was handed to the client's connection: the leases run their time.
+    pub fn delivered(mut self) {
+        self.handles.clear();
+    }
+}
+
+impl Drop for Take {
+    fn drop(&mut self) {
+        give_back(&self.shared, self.handles.drain(..));
+    }
+}
+
+/// Asks the owner to undo receives.
+pub(crate) fn give_back(shared: &Shared, handles: impl Iterator<Item = Handle>) {
+    let handles: Vec<_> = handles.collect();
+    let Some(queue) = handles.first().map(|handle| handle.queue) else {
+        return;
+    };
+    // Refused only after the owner has ended; then the leases run their time.
+    let request = Request::GiveBack { queue, handles };
+    if shared.inbox.push(Input { request, reply: None }).is_ok() {
+        shared.inbox.kick();
+    }
+}
