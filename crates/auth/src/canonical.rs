@@ -171,8 +171,12 @@ fn write_header(out: &mut Vec<u8>, headers: &HeaderMap, name: &str) -> Result<()
 }
 
 fn write_value(out: &mut Vec<u8>, value: &HeaderValue) {
-    let mut words = value
-        .as_bytes()
+    let bytes = value.as_bytes();
+    // Most values have no blank, and finding that out is cheaper than looking at each byte.
+    if !bytes.contains(&b' ') && !bytes.contains(&b'\t') {
+        return out.extend_from_slice(bytes);
+    }
+    let mut words = bytes
         .split(|byte| matches!(byte, b' ' | b'\t'))
         .filter(|word| !word.is_empty());
     if let Some(first) = words.next() {
