@@ -108,12 +108,24 @@ impl Directory {
 
 /// Says what is wrong with a log that does not begin where the snapshot ends, if anything is.
 fn beginning_is_missing(disk: &dyn Disk, chosen: &Chosen, candidates: &[Candidate]) -> Option<Corruption> {
-    let first = candidates
-        .iter()
-        .find_map(|c| c.start.map(|start| (&c.segment.name, start)));
+    let first = candidates.iter().position(|c| c.start.is_some());
+    let before_first = first.and_then(|at| candidates[..at].last());
+    let first = first.and_then(|at| {
+        candidates[at]
+            .start
+            .map(|start| (&candidates[at].segment.name, start))
+    });
     let (name, reason) = match first {
         // A damaged snapshot is the damage to name if the log could do without a good one only from its beginning.
         _ if !chosen.damaged.is_empty() => return chosen.damaged.first().cloned(),
+        Some((_, start)) if before_first.is_some() => {
+            let name = before_first.map_or("", |c| c.segment.name.as_str());
+            let reason = format!(
+                "it does not say where in the log it stands, and the segment after it begins after entry {}",
+                start.index_before
+            );
+            (name, reason)
+        }
         Some((name, start)) => {
             let reached = match chosen.index {
                 0 => "there is no snapshot".to_owned(),

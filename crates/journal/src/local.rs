@@ -25,7 +25,7 @@ use crate::snapshot;
 /// The only reign that a single node ever has.
 const EPOCH: Epoch = Epoch(1);
 /// Segments kept for reuse besides the one that is prepared.
-const SPARE_SEGMENTS_MAX: usize = 1;
+const SPARE_SEGMENTS_MAX: usize = 2;
 /// A buffer that grew beyond this for one large entry is given back.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 2 * IDENTITY_BYTES;
@@ -504,7 +504,9 @@ impl Journal for LocalJournal {
             });
         }
         // A snapshot stands for durable entries; without fsync they may not be.
-        self.guarded(Self::sync_if_needed)?;
+        if self.synced_to < self.committed_position {
+            self.guarded(Self::sync_all)?;
+        }
         let position = if index.0 == self.committed {
             self.committed_position
         } else {

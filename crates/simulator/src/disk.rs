@@ -367,7 +367,7 @@ impl Machine {
         match met {
             Some(Fault::ShortWrite { bytes, .. }) => {
                 taken = taken.min(bytes);
-                self.is_full_once = true;
+                self.is_full_once = taken > 0;
             }
             Some(Fault::WriteFails { .. }) => return Err(io::Error::from_raw_os_error(EIO)),
             Some(Fault::SyncFails { .. } | Fault::DirSyncFails { .. } | Fault::Halt { .. }) | None => {}

@@ -3,4 +3,14 @@
 #[cfg(test)]
 mod conform;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod failures;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod housekeeping;
+#[cfg(test)]
+mod power_cut;
+#[cfg(test)]
 mod support;
