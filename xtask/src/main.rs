@@ -1,2 +1,47 @@
-//! Not built yet.
-fn main() {}
+//! The project's entry points: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`.
+//!
+//! They set up what they need, and CI calls nothing else, so that green here is green there. This program knows the
+//! repository and its tools, not the product.
+
+mod bench;
+mod clients;
+mod step;
+mod test;
+mod tidy;
+mod tools;
+
+use std::env;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask VERB
+
+  test            format, lints, tidy, build, all tests, real clients: what CI runs
+  tidy            the rules of STYLE.md that a program can check
+  bench [--quick] figures of a release build, as Markdown; SQSLOAD names the load generator's binary
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["bench", options @ ..] => bench::run(options),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        [] | [..] => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

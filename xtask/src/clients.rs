@@ -1,0 +1,152 @@
+//! Installs the SDKs of other languages under `target/clients`, once per list of versions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::tools::{capture, root, target_dir, works};
+
+/// Where the clients are.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    python: PathBuf,
+    python_query: PathBuf,
+    node_modules: PathBuf,
+}
+
+impl Installed {
+    /// Returns the variables by which the tests find the clients.
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
+        [
+            ("HOLDFAST_TEST_PYTHON", self.python.join("bin/python")),
+            ("HOLDFAST_TEST_PYTHON_QUERY", self.python_query.join("bin/python")),
+            ("HOLDFAST_TEST_AWS", self.python.join("bin/aws")),
+            ("HOLDFAST_TEST_NODE", node()),
+            ("HOLDFAST_TEST_NODE_MODULES", self.node_modules.clone()),
+        ]
+    }
+}
+
+/// Installs every client that is not there yet.
+pub(crate) fn install() -> Result<Installed> {
+    let home = target_dir().join("clients");
+    fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
+    let home = home.canonicalize()?;
+    let installed = Installed {
+        python: home.join("python"),
+        python_query: home.join("python-query"),
+        node_modules: home.join("node/node_modules"),
+    };
+    python(&installed.python, "requirements.txt")?;
+    python(&installed.python_query, "requirements-query.txt")?;
+    javascript(&home.join("node"))?;
+    Ok(installed)
+}
+
+/// Makes a virtual environment and installs a list of packages in it.
+fn python(folder: &Path, requirements: &str) -> Result<()> {
+    let list = clients().join(requirements);
+    once(folder, &fs::read_to_string(&list)?, || {
+        eprintln!("    installing tests/compat/clients/{requirements}");
+        if !works(python_module("venv").arg(folder)) {
+            apt_install(&["python3", "python3-venv"])?;
+            // What a failed attempt left behind would stand in the way.
+            remove(folder)?;
+            capture(python_module("venv").arg(folder))?;
+        }
+        let mut pip = Command::new(folder.join("bin/python"));
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+        ]);
+        capture(pip.arg(&list)).map(|_| ())
+    })
+}
+
+fn javascript(folder: &Path) -> Result<()> {
+    let lock = fs::read_to_string(clients().join("package-lock.json"))?;
+    once(folder, &lock, || {
+        eprintln!("    installing tests/compat/clients/package.json");
+        if !works(Command::new("npm").arg("--version")) {
+            apt_install(&["nodejs", "npm"])?;
+        }
+        fs::create_dir_all(folder)?;
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(clients().join(file), folder.join(file))
+                .with_context(|| format!("cannot copy {file}"))?;
+        }
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--no-audit", "--no-fund", "--loglevel", "error"]);
+        capture(npm.current_dir(folder)).map(|_| ())
+    })
+}
+
+/// Does `work` in a new `folder` unless it was done there for the same `list` before.
+fn once(folder: &Path, list: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let done = folder.join("installed.txt");
+    if fs::read_to_string(&done).is_ok_and(|installed| installed == list) {
+        return Ok(());
+    }
+    remove(folder)?;
+    work()?;
+    fs::write(&done, list).with_context(|| format!("cannot write {}", done.display()))
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// Installs packages of the system; a machine without apt has to bring them itself.
+fn apt_install(packages: &[&str]) -> Result<()> {
+    let wanted = packages.join(" ");
+    ensure!(
+        works(Command::new("apt-get").arg("--version")),
+        "please install {wanted}"
+    );
+    eprintln!("    apt-get install {wanted}");
+    let as_root = capture(Command::new("id").arg("-u"))?.trim() == "0";
+    let apt = || {
+        let mut command = Command::new(if as_root { "apt-get" } else { "sudo" });
+        if !as_root {
+            command.args(["--non-interactive", "apt-get"]);
+        }
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    capture(apt().args(["update", "--quiet"]))?;
+    let mut install = apt();
+    install
+        .args(["install", "--yes", "--quiet", "--no-install-recommends"])
+        .args(packages);
+    capture(&mut install)
+        .with_context(|| format!("please install {wanted}"))
+        .map(|_| ())
+}
+
+fn python_module(module: &str) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-m", module]);
+    command
+}
+
+/// Returns the path of node; a name alone stays one when it is nowhere in `PATH`.
+fn node() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join("node"))
+        .find(|node| node.is_file());
+    found.unwrap_or_else(|| PathBuf::from("node"))
+}
+
+fn clients() -> PathBuf {
+    root().join("tests/compat/clients")
+}
