@@ -1,2 +1,56 @@
-//! Not built yet.
-fn main() {}
+//! The `holdfast` binary.
+
+use std::process::ExitCode;
+
+use clap::Command;
+use config::{ConfigError, Flags};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    let serve = Command::new("serve")
+        .about("Runs a server")
+        .args(config::arguments());
+    let matches = Command::new("holdfast")
+        .about("A durable message queue that speaks Amazon SQS")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve)
+        .get_matches();
+    match matches.subcommand() {
+        Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
+        Some(_) | None => ExitCode::from(ConfigError::EXIT_CODE),
+    }
+}
+
+fn run_server(flags: &Flags) -> ExitCode {
+    let options = match config::load_from_process(flags) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(ConfigError::EXIT_CODE);
+        }
+    };
+    let format = match options.log.format {
+        config::LogFormat::Text => telemetry::LogFormat::Text,
+        config::LogFormat::Json => telemetry::LogFormat::Json,
+    };
+    if let Err(error) = telemetry::init_log(&options.log.level, format) {
+        eprintln!("error: {error}");
+        return ExitCode::from(ConfigError::EXIT_CODE);
+    }
+    options
+        .warnings
+        .iter()
+        .for_each(|warning| tracing::warn!("{warning}"));
+    match server::serve(&options, &sqs_api::ACTIONS) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

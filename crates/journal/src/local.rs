@@ -127,21 +127,36 @@ pub struct LocalJournal {
 }
 
 impl LocalJournal {
-    /// Takes the data directory and replays what is stored in it.
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        options: LocalOptions,
-        replay: &mut dyn Replay,
-    ) -> Result<(Self, RecoveryReport), JournalError> {
-        let options = options.rounded();
-        let lock = disk.lock().map_err(|error| match error {
+    /// Takes the data directory for this process. A server does so before it touches anything else of it.
+    pub fn lock(disk: &dyn Disk) -> Result<Box<dyn Lock>, JournalError> {
+        disk.lock().map_err(|error| match error {
             LockError::Held { path, pid } => JournalError::Locked { path, pid },
             LockError::Io { path, source } => JournalError::Io {
                 operation: "lock",
                 file: path,
                 source,
             },
-        })?;
+        })
+    }
+
+    /// Takes the data directory and replays what is stored in it.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        options: LocalOptions,
+        replay: &mut dyn Replay,
+    ) -> Result<(Self, RecoveryReport), JournalError> {
+        let lock = Self::lock(disk.as_ref())?;
+        Self::open_locked(disk, lock, options, replay)
+    }
+
+    /// Replays what is stored in a data directory that is locked already.
+    pub fn open_locked(
+        disk: Arc<dyn Disk>,
+        lock: Box<dyn Lock>,
+        options: LocalOptions,
+        replay: &mut dyn Replay,
+    ) -> Result<(Self, RecoveryReport), JournalError> {
+        let options = options.rounded();
         let (mut recovered, report) = recover(disk.as_ref(), options.fsync == Fsync::Always, replay)?;
         let mut next_id = recovered.next_id;
         let last = match recovered.spans.pop() {

@@ -1,1 +1,19 @@
-//! Not built yet.
+//! The server around the API: HTTP of both ports, limits, health, and the order of start and stop.
+//!
+//! [`serve`] runs one server until it is told to stop. The data plane (hyper, one reactor on a small machine) and the
+//! control plane (axum, a runtime of its own) share nothing but the broker and the metrics, so that a slow disk or a
+//! flood of requests never hides the health of the process. What a request means is not known here (`sqs-api`).
+//!
+//! Start reading at `serve.rs`, then `data_plane.rs` and `connection.rs`.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod control_plane;
+mod data_plane;
+mod endpoints;
+mod health;
+mod observer;
+mod serve;
+
+pub use serve::{ServeError, serve};

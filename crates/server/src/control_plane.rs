@@ -1,0 +1,117 @@
+//! The control plane: health, metrics, and with `--dev` a clock to turn. It has a runtime of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use telemetry::Metrics;
+
+use crate::health::Health;
+
+#[derive(Debug, Clone)]
+pub(crate) struct ControlPlane {
+    pub(crate) health: Health,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) is_dev: bool,
+}
+
+impl ControlPlane {
+    pub(crate) fn router(self) -> Router {
+        let mut router = Router::new()
+            .route("/health", get(health))
+            .route("/ready", get(ready))
+            .route("/metrics", get(metrics));
+        if self.is_dev {
+            router = router.route("/_holdfast/clock/advance", post(advance));
+        }
+        router.with_state(self)
+    }
+}
+
+async fn health(State(plane): State<ControlPlane>) -> Response {
+    json(plane.health.health())
+}
+
+async fn ready(State(plane): State<ControlPlane>) -> Response {
+    json(plane.health.ready())
+}
+
+async fn metrics(State(plane): State<ControlPlane>) -> Response {
+    let waiting = plane.health.broker.waiting();
+    plane
+        .metrics
+        .inbox_commands
+        .set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    (
+        [(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)],
+        plane.metrics.render(),
+    )
+        .into_response()
+}
+
+#[derive(Debug, Deserialize)]
+struct Advance {
+    by: String,
+}
+
+async fn advance(State(plane): State<ControlPlane>, Query(advance): Query<Advance>) -> Response {
+    let Some(by) = duration(&advance.by) else {
+        let text = format!("by={:?} is no duration: try 30s, 500ms, 10m or 2h\n", advance.by);
+        return (StatusCode::BAD_REQUEST, text).into_response();
+    };
+    match plane.health.broker.advance_clock(by).await {
+        Ok(()) => {
+            let body = format!(r#"{{"advanced_millis":{}}}"#, by.as_millis());
+            json((StatusCode::OK, body))
+        }
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+fn json((status, body): (StatusCode, String)) -> Response {
+    (status, [(header::CONTENT_TYPE, Health::CONTENT_TYPE)], body).into_response()
+}
+
+/// Reads a duration: a whole number with a unit.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, millis) in [
+            ("30s", Some(30_000)),
+            ("500ms", Some(500)),
+            ("2h", Some(7_200_000)),
+            ("1d", Some(86_400_000)),
+            ("30", None),
+            ("s", None),
+            ("-1s", None),
+            ("1.5s", None),
+            ("99999999999999999999s", None),
+            ("9999999999999999999d", None),
+        ] {
+            assert_eq!(duration(text), millis.map(Duration::from_millis), "{text:?}");
+        }
+    }
+}
