@@ -122,7 +122,7 @@ impl Broker {
     /// Ends every waiting receive with an empty answer and lets none wait any more. Other requests go on.
     pub async fn end_polls(&self) -> Result<(), BrokerError> {
         self.shared.advance(Status::Stopping);
-        self.done(Request::EndPolls).await
+        self.done_now(Request::EndPolls).await
     }
 
     /// Refuses every further request; the commit thread ends when it has answered what it accepted.
@@ -133,7 +133,7 @@ impl Broker {
 
     /// Moves the state clock forward, for tests of time.
     pub async fn advance_clock(&self, by: Duration) -> Result<(), BrokerError> {
-        self.done(Request::AdvanceClock { by }).await
+        self.done_now(Request::AdvanceClock { by }).await
     }
 
     /// Creates a queue, or finds the one that has this key and these attributes.
@@ -183,17 +183,18 @@ impl Broker {
         after: Option<QueueName>,
         max: usize,
     ) -> Result<QueuePage, BrokerError> {
-        match self
+        let reply = self
             .ask(Request::ListQueues {
                 tenant,
                 prefix,
                 after,
                 max,
             })
-            .await?
-        {
-            Reply::Page(page) => Ok(page),
-            other => Err(refusal(other)),
+            .await?;
+        if let Reply::Page(page) = reply {
+            Ok(page)
+        } else {
+            Err(refusal(reply))
         }
     }
 
@@ -302,6 +303,18 @@ impl Broker {
 
     async fn done(&self, request: Request) -> Result<(), BrokerError> {
         let reply = self.ask(request).await?;
+        if reply == Reply::Done {
+            Ok(())
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    /// Does not count on the caller to be on a reactor, which would start the commit when it runs out of work.
+    async fn done_now(&self, request: Request) -> Result<(), BrokerError> {
+        let answer = self.submit(request)?;
+        self.kick();
+        let reply = answer.await.map_err(|_| BrokerError::Unknown)?;
         if reply == Reply::Done {
             Ok(())
         } else {
