@@ -125,8 +125,8 @@ pub trait Journal: Debug + Send {
         None
     }
 
-    /// Takes the result of a preparation. An error is that of the preparation: the journal works without it, and the
-    /// next [`Journal::take_preparation`] offers the work again.
+    /// Takes the result of a preparation. An error is that of the preparation: the journal works without it, and
+    /// [`Journal::take_preparation`] offers the work again, which the owner should not try at once.
     fn install(&mut self, prepared: Prepared) -> Result<(), JournalError> {
         prepared.into_result().map(|_| ())
     }
@@ -158,6 +158,7 @@ pub struct Counters {
 }
 
 /// Takes the bytes of one snapshot. Dropped before [`SnapshotSink::finish`], it leaves nothing behind that counts.
+/// After [`JournalError::SyncFailed`] the process must abort; any other error only costs this snapshot.
 pub trait SnapshotSink: Debug + Send {
     /// Appends bytes.
     fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError>;

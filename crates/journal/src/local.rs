@@ -240,6 +240,13 @@ impl LocalJournal {
         result
     }
 
+    fn check_usable(&self) -> Result<(), JournalError> {
+        if self.is_poisoned {
+            return Err(JournalError::Poisoned);
+        }
+        Ok(())
+    }
+
     /// Writes one record with one write, and the start record of its segment before it if that is still missing.
     fn append(&mut self, record: Option<(Kind, &[u8])>) -> Result<(), JournalError> {
         self.buffer.clear();
@@ -320,10 +327,6 @@ impl LocalJournal {
         };
         if self.active.end + start + bytes <= self.active.segment.bytes {
             return Ok(());
-        }
-        if self.options.fsync == Fsync::Always {
-            // No record of a segment may survive a power cut that took one of an earlier segment.
-            self.sync_if_needed()?;
         }
         let next = self.next_segment(IDENTITY_BYTES + START_RECORD_BYTES + bytes)?;
         let next = Active {
@@ -511,6 +514,7 @@ impl Journal for LocalJournal {
     }
 
     fn begin_snapshot(&mut self, index: LogIndex) -> Result<Box<dyn SnapshotSink>, JournalError> {
+        self.check_usable()?;
         if index.0 == 0 || index.0 > self.committed || index.0 < self.snapshot_index {
             return Err(JournalError::SnapshotIndex {
                 index,
@@ -539,6 +543,7 @@ impl Journal for LocalJournal {
     }
 
     fn complete_snapshot(&mut self, receipt: SnapshotReceipt) -> Result<(), JournalError> {
+        self.check_usable()?;
         let index = receipt.index().0;
         if index < self.snapshot_index {
             self.garbage.push(snapshot::name(index));
@@ -597,6 +602,7 @@ impl Journal for LocalJournal {
     }
 
     fn seal(&mut self) -> Result<(), JournalError> {
+        self.check_usable()?;
         if self.is_sealed || !self.pending.is_empty() || self.index == 0 {
             return Ok(());
         }

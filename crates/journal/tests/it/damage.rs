@@ -280,3 +280,41 @@ fn without_fsync_nothing_unsynced_is_claimed_to_be_durable() {
     assert_eq!(replayed.entries, []);
     assert!(report.torn_tail.is_some());
 }
+
+#[test]
+fn a_whole_record_of_another_history_does_not_count() {
+    let disk = SimDisk::new(3);
+    let (mut journal, ..) = open(&disk);
+    commit(&mut journal, &entry(1, 500));
+    drop(journal);
+    for is_claimed in [false, true] {
+        // Two histories of the same lengths in the same file, so that only the chain tells their records apart.
+        let [one, other] = [10, 20].map(|number| {
+            let disk = disk.fork();
+            let (mut journal, ..) = open(&disk);
+            propose(&mut journal, &entry(number, 500));
+            propose(&mut journal, &entry(number + 1, 500));
+            if is_claimed {
+                wait(&mut journal);
+                propose(&mut journal, &entry(number + 2, 500));
+            }
+            disk.content(FIRST)
+        });
+        let third = 4096 + 88 + 2 * (64 + 504);
+        let spliced = [&one[..third], &other[third..]].concat();
+        let disk = disk.fork();
+        disk.put(FIRST, &spliced);
+        match try_open(&disk, small()) {
+            Ok((_, report, replayed)) => {
+                assert!(!is_claimed);
+                assert_eq!(replayed.entries.len(), 2);
+                assert_eq!(report.torn_tail.map(|tail| tail.offset), Some(third as u64));
+            }
+            Err(JournalError::Corruption(damage)) => {
+                assert!(is_claimed);
+                assert_eq!(damage.offset, third as u64);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -100,7 +100,11 @@ fn a_failed_sync_ends_the_journal() {
     assert_eq!(events, []);
     assert_eq!(journal.epoch(), None);
     assert!(matches!(journal.wait(&mut events), Err(JournalError::Poisoned)));
-    assert!(matches!(journal.seal(), Err(JournalError::Poisoned)) || journal.seal().is_ok());
+    assert!(matches!(journal.seal(), Err(JournalError::Poisoned)));
+    assert!(matches!(
+        journal.begin_snapshot(LogIndex(1)),
+        Err(JournalError::Poisoned)
+    ));
     assert!(matches!(
         journal.propose(b"three", journal::Epoch(1)),
         Err(ProposeError::Journal(JournalError::Poisoned))

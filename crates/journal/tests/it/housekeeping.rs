@@ -1,7 +1,7 @@
 //! What a commit costs, and what happens to segments that are no longer needed.
 
 use journal::{Journal, conformance};
-use simulator::SimDisk;
+use simulator::{Fault, SimDisk};
 use types::LogIndex;
 
 use crate::support::{commit, entry, open, propose, wait};
@@ -66,10 +66,10 @@ fn a_segment_that_is_not_ready_in_time_is_made_and_counted() {
     let names = disk.names().len();
     conformance::prepare(&mut journal);
     assert_eq!(disk.names().len(), names);
-    for number in 14..20 {
+    for number in 14..30 {
         commit(&mut journal, &entry(number, 900));
     }
-    assert_eq!(open(&disk.kill()).2.entries.len(), 20);
+    assert_eq!(open(&disk.kill()).2.entries.len(), 30);
 }
 
 #[test]
@@ -107,6 +107,26 @@ fn stale_records(segment: &[u8]) -> usize {
     let words: Vec<&[u8]> = segment.chunks_exact(8).collect();
     let headers = (512..words.len() - 4).filter(|at| words[*at].starts_with(b"HFrc"));
     headers.filter(|at| words[at + 3] != words[3]).count()
+}
+
+#[test]
+fn the_last_segment_with_records_stays_until_the_next_one_has_some() {
+    let disk = SimDisk::new(4);
+    let (mut journal, ..) = open(&disk);
+    for number in 0..4 {
+        commit(&mut journal, &entry(number, 900));
+    }
+    conformance::prepare(&mut journal);
+    // The log goes on to the next segment, and the first write there fails.
+    disk.arm(Fault::ShortWrite { at: 1, bytes: 100 });
+    let epoch = journal.epoch().unwrap();
+    journal.propose(&entry(4, 900), epoch).unwrap_err();
+    conformance::snapshot(&mut journal, LogIndex(4), b"four");
+    conformance::prepare(&mut journal);
+    let (_, report, _) = open(&disk.fork());
+    assert_eq!(report.last_index, LogIndex(4));
+    assert_eq!(commit(&mut journal, b"five"), LogIndex(5));
+    assert_eq!(open(&disk.kill()).2.last_index(), LogIndex(5));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use journal::{Disk, Event, Fsync, Journal, JournalError, LocalJournal, LocalOpti
 use simulator::{Fault, Random, SimDisk};
 use types::LogIndex;
 
-use crate::support::{entry, propose, small, wait};
+use crate::support::{entry, open, propose, small, wait};
 
 /// What was proposed, in order, and how much of it must be there.
 #[derive(Default)]
@@ -277,17 +277,23 @@ fn a_torn_entry_does_not_come_back_when_the_one_before_it_is_written_again() {
     let mut hits = 0;
     for seed in 0..600 {
         let disk = SimDisk::new(1);
-        let (mut journal, ..) = crate::support::open(&disk);
+        let (mut journal, ..) = open(&disk);
         for number in [1, 2] {
             propose(&mut journal, &entry(number, 1200));
         }
         let disk = disk.crash(seed);
-        let (mut journal, report, replayed) = crate::support::open(&disk);
+        let (mut journal, report, replayed) = open(&disk);
         if replayed.entries.is_empty() && report.torn_tail.is_some_and(|tail| tail.bytes > 1500) {
             hits += 1;
             propose(&mut journal, &entry(1, 1200));
+            for seed in 0..30 {
+                assert!(
+                    open(&disk.fork().crash(seed)).2.entries.len() <= 1,
+                    "the cut is not durable"
+                );
+            }
             assert_eq!(wait(&mut journal), [LogIndex(1)]);
-            let (_, report, replayed) = crate::support::open(&disk.kill());
+            let (_, report, replayed) = open(&disk.kill());
             assert_eq!(replayed.entries, [(LogIndex(1), entry(1, 1200))]);
             assert_eq!(report.torn_tail, None);
         }
