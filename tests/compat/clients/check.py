@@ -17,6 +17,8 @@ CONFIG = botocore.config.Config(
     retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=40, max_pool_connections=20
 )
 
+REAL_CLOCK = getattr(botocore.auth, "get_current_datetime", None)
+
 
 def client(endpoint, key="test", secret="test", region="us-east-1"):
     return boto3.client(
@@ -93,14 +95,14 @@ def check_message(message):
         assert "MD5OfMessageAttributes" not in message, message
 
 
-def shift_signing_clock(seconds):
-    """Makes this process sign its requests as if its clock were off."""
+def set_signing_clock(seconds):
+    """Makes this process sign its requests as if its clock were off by so much."""
     shift = datetime.timedelta(seconds=seconds)
     if hasattr(botocore.auth, "get_current_datetime"):
-        real = botocore.auth.get_current_datetime
-        botocore.auth.get_current_datetime = lambda *args, **kwargs: real(*args, **kwargs) + shift
+        botocore.auth.get_current_datetime = lambda *args, **kwargs: REAL_CLOCK(*args, **kwargs) + shift
         return
 
+    # Older versions ask the class.
     class Shifted(datetime.datetime):
         @classmethod
         def utcnow(cls):

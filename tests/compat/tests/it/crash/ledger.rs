@@ -1,4 +1,4 @@
-//! What the writers know about every message, by its body.
+//! What the writers know about every message, by its id.
 
 use std::collections::HashMap;
 
@@ -46,8 +46,8 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Returns what is known of a message, which is noted as new if it is not known yet.
-    pub(super) fn entry(&mut self, body: &str) -> &mut Entry {
-        self.entries.entry(body.to_owned()).or_default()
+    pub(super) fn entry(&mut self, id: &str) -> &mut Entry {
+        self.entries.entry(id.to_owned()).or_default()
     }
 
     /// Notes an answered change of a queue attribute.
@@ -56,19 +56,19 @@ impl Ledger {
     }
 
     /// Notes that a message is given back, which makes it free from the moment of the request on.
-    pub(super) fn release(&mut self, body: &str) {
-        self.entry(body).lease = Lease::Free;
+    pub(super) fn release(&mut self, id: &str) {
+        self.entry(id).lease = Lease::Free;
         self.released += 1;
     }
 
     /// Checks that a message may be delivered when `passed` seconds of every lease are over.
-    pub(super) fn check_delivery(&self, body: &str, passed: u32) -> Result<()> {
+    pub(super) fn check_delivery(&self, id: &str, passed: u32) -> Result<()> {
         let entry = self
             .entries
-            .get(body)
-            .with_context(|| format!("{body:?} was never sent"))?;
+            .get(id)
+            .with_context(|| format!("{id:?} was never sent"))?;
         if entry.delete == Progress::Answered {
-            bail!("{body} was deleted, and came back: {entry:?}");
+            bail!("{id} was deleted, and came back: {entry:?}");
         }
         let until = match entry.lease {
             Lease::Free => 0,
@@ -77,7 +77,7 @@ impl Ledger {
         };
         ensure!(
             passed >= until,
-            "{body} came although its lease runs {until} s and {passed} s passed: {entry:?}"
+            "{id} came although its lease runs {until} s and {passed} s passed: {entry:?}"
         );
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Ledger {
         let lost: Vec<_> = self
             .entries
             .iter()
-            .filter(|(body, entry)| must_be_there(entry) && !drained.contains_key(*body))
+            .filter(|(id, entry)| must_be_there(entry) && !drained.contains_key(*id))
             .collect();
         ensure!(
             lost.is_empty(),
@@ -158,5 +158,68 @@ impl Ledger {
             self.released,
             self.attribute_changes,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds a ledger of one message, "m".
+    fn ledger(send: Progress, delete: Progress, lease: Lease) -> Ledger {
+        let mut ledger = Ledger::default();
+        *ledger.entry("m") = Entry { send, delete, lease };
+        ledger
+    }
+
+    fn drained(times: u32) -> HashMap<String, u32> {
+        if times == 0 {
+            HashMap::new()
+        } else {
+            HashMap::from([("m".to_owned(), times)])
+        }
+    }
+
+    #[test]
+    fn what_was_answered_must_be_there() {
+        let sent = ledger(Progress::Answered, Progress::NotTried, Lease::Free);
+        assert!(sent.check_drained(&drained(0)).is_err(), "a lost message");
+        assert!(sent.check_drained(&drained(1)).is_ok());
+        assert!(sent.check_drained(&drained(2)).is_err(), "a message twice");
+        for unsure in [
+            ledger(Progress::Tried, Progress::NotTried, Lease::Free),
+            ledger(Progress::Answered, Progress::Tried, Lease::Held),
+        ] {
+            assert!(unsure.check_drained(&drained(0)).is_ok());
+            assert!(unsure.check_drained(&drained(1)).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_is_gone_or_leased_must_not_come() {
+        assert!(
+            Ledger::default().check_delivery("m", 0).is_err(),
+            "a message that nobody sent"
+        );
+        let deleted = ledger(Progress::Answered, Progress::Answered, Lease::Held);
+        assert!(
+            deleted.check_delivery("m", EXTENDED_SECONDS).is_err(),
+            "a deleted message"
+        );
+        let check = |lease, passed, expected| {
+            let ledger = ledger(Progress::Answered, Progress::NotTried, lease);
+            assert_eq!(
+                ledger.check_delivery("m", passed).is_ok(),
+                expected,
+                "{lease:?} after {passed} s"
+            );
+        };
+        check(Lease::Free, 0, true);
+        check(Lease::Held, 0, false);
+        check(Lease::Held, LEASE_SECONDS, true);
+        check(Lease::MaybeExtended, 0, false);
+        check(Lease::MaybeExtended, LEASE_SECONDS, true);
+        check(Lease::Extended, LEASE_SECONDS, false);
+        check(Lease::Extended, EXTENDED_SECONDS, true);
     }
 }

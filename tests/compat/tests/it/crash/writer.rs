@@ -22,9 +22,12 @@ pub(super) const EXTENDED_SECONDS: u32 = 7_200;
 /// A writer that holds this many messages deletes before it takes more.
 const HELD_MAX: usize = 40;
 
+/// Some bodies are this long, so that the log goes through many files.
+const LONG_BODY_BYTES: usize = 4_000;
+
 #[derive(Debug)]
 struct Held {
-    body: String,
+    id: String,
     receipt_handle: String,
 }
 
@@ -111,33 +114,33 @@ impl Writer {
     }
 
     fn send(&mut self, sqs: &mut Sqs, ledger: &Mutex<Ledger>) -> Step {
-        let body = self.next_body();
-        lock(ledger).entry(&body).send = Progress::Tried;
-        let input = json!({ "QueueUrl": QUEUE, "MessageBody": body });
+        let id = self.next_id();
+        lock(ledger).entry(&id).send = Progress::Tried;
+        let input = json!({ "QueueUrl": QUEUE, "MessageBody": body_of(&id) });
         let Some(_) = answered(sqs, "SendMessage", &input)? else {
             return Ok(None);
         };
-        lock(ledger).entry(&body).send = Progress::Answered;
+        lock(ledger).entry(&id).send = Progress::Answered;
         Ok(Some(()))
     }
 
     fn send_batch(&mut self, sqs: &mut Sqs, ledger: &Mutex<Ledger>) -> Step {
         let count = 2 + self.random.below(9);
-        let bodies: Vec<String> = (0..count).map(|_| self.next_body()).collect();
-        for body in &bodies {
-            lock(ledger).entry(body).send = Progress::Tried;
+        let ids: Vec<String> = (0..count).map(|_| self.next_id()).collect();
+        for id in &ids {
+            lock(ledger).entry(id).send = Progress::Tried;
         }
-        let entries: Vec<Value> = bodies
+        let entries: Vec<Value> = ids
             .iter()
-            .map(|body| json!({ "Id": body, "MessageBody": body }))
+            .map(|id| json!({ "Id": id, "MessageBody": body_of(id) }))
             .collect();
         let input = json!({ "QueueUrl": QUEUE, "Entries": entries });
         let Some(output) = answered(sqs, "SendMessageBatch", &input)? else {
             return Ok(None);
         };
         ensure!(output.get("Failed").is_none(), "{output}");
-        for body in &bodies {
-            lock(ledger).entry(body).send = Progress::Answered;
+        for id in &ids {
+            lock(ledger).entry(id).send = Progress::Answered;
         }
         Ok(Some(()))
     }
@@ -151,18 +154,15 @@ impl Writer {
             return Ok(None);
         };
         for message in output["Messages"].as_array().into_iter().flatten() {
-            let body = message["Body"]
-                .as_str()
-                .context("a message without a body")?
-                .to_owned();
+            let id = id_of(message["Body"].as_str().context("a message without a body")?)?.to_owned();
             let receipt_handle = message["ReceiptHandle"]
                 .as_str()
                 .context("no receipt handle")?
                 .to_owned();
             let mut ledger = lock(ledger);
-            ledger.check_delivery(&body, 0)?;
-            ledger.entry(&body).lease = Lease::Held;
-            self.held.push(Held { body, receipt_handle });
+            ledger.check_delivery(&id, 0)?;
+            ledger.entry(&id).lease = Lease::Held;
+            self.held.push(Held { id, receipt_handle });
         }
         Ok(Some(()))
     }
@@ -171,12 +171,12 @@ impl Writer {
         let Some(held) = self.take_held() else {
             return Ok(Some(()));
         };
-        lock(ledger).entry(&held.body).delete = Progress::Tried;
+        lock(ledger).entry(&held.id).delete = Progress::Tried;
         let input = json!({ "QueueUrl": QUEUE, "ReceiptHandle": held.receipt_handle });
         let Some(_) = answered(sqs, "DeleteMessage", &input)? else {
             return Ok(None);
         };
-        lock(ledger).entry(&held.body).delete = Progress::Answered;
+        lock(ledger).entry(&held.id).delete = Progress::Answered;
         Ok(Some(()))
     }
 
@@ -188,8 +188,8 @@ impl Writer {
         let batch: Vec<Held> = self.held.drain(..count).collect();
         let mut entries = Vec::new();
         for held in &batch {
-            lock(ledger).entry(&held.body).delete = Progress::Tried;
-            entries.push(json!({ "Id": held.body, "ReceiptHandle": held.receipt_handle }));
+            lock(ledger).entry(&held.id).delete = Progress::Tried;
+            entries.push(json!({ "Id": held.id, "ReceiptHandle": held.receipt_handle }));
         }
         let input = json!({ "QueueUrl": QUEUE, "Entries": entries });
         let Some(output) = answered(sqs, "DeleteMessageBatch", &input)? else {
@@ -197,7 +197,7 @@ impl Writer {
         };
         ensure!(output.get("Failed").is_none(), "{output}");
         for held in &batch {
-            lock(ledger).entry(&held.body).delete = Progress::Answered;
+            lock(ledger).entry(&held.id).delete = Progress::Answered;
         }
         Ok(Some(()))
     }
@@ -207,11 +207,11 @@ impl Writer {
         let Some(held) = self.take_held() else {
             return Ok(Some(()));
         };
-        lock(ledger).entry(&held.body).lease = Lease::MaybeExtended;
+        lock(ledger).entry(&held.id).lease = Lease::MaybeExtended;
         let Some(_) = answered(sqs, "ChangeMessageVisibility", &change(&held, EXTENDED_SECONDS))? else {
             return Ok(None);
         };
-        lock(ledger).entry(&held.body).lease = Lease::Extended;
+        lock(ledger).entry(&held.id).lease = Lease::Extended;
         Ok(Some(()))
     }
 
@@ -220,7 +220,7 @@ impl Writer {
         let Some(held) = self.take_held() else {
             return Ok(Some(()));
         };
-        lock(ledger).release(&held.body);
+        lock(ledger).release(&held.id);
         Ok(answered(sqs, "ChangeMessageVisibility", &change(&held, 0))?.map(|_| ()))
     }
 
@@ -246,7 +246,7 @@ impl Writer {
         Ok(Some(()))
     }
 
-    fn next_body(&mut self) -> String {
+    fn next_id(&mut self) -> String {
         self.sequence += 1;
         format!("w{}-{}", self.number, self.sequence)
     }
@@ -264,6 +264,25 @@ impl Writer {
     fn own_queue(&self) -> String {
         format!("crash-own-{}", self.number)
     }
+}
+
+/// Returns the body of the message with this id, always the same.
+fn body_of(id: &str) -> String {
+    if id.ends_with(['3', '7']) {
+        format!("{id} {}", id.repeat(LONG_BODY_BYTES / id.len()))
+    } else {
+        id.to_owned()
+    }
+}
+
+/// Returns the id of the message with this body, which must be whole.
+pub(super) fn id_of(body: &str) -> Result<&str> {
+    let id = body.split(' ').next().unwrap_or_default();
+    ensure!(
+        body == body_of(id),
+        "the body of {id:?} is not what was sent: {body:?}"
+    );
+    Ok(id)
 }
 
 fn change(held: &Held, visibility_timeout: u32) -> Value {
