@@ -1,0 +1,221 @@
+//! The actions of SQS, one file each, and the table of them all.
+//!
+//! An action checks what needs no state, asks the broker, and writes its answer. Everything that is listed per
+//! action (labels, the reference page, the names that are known but not supported) comes from the table.
+
+mod change_message_visibility;
+mod change_message_visibility_batch;
+mod create_queue;
+mod delete_message;
+mod delete_message_batch;
+mod delete_queue;
+mod get_queue_attributes;
+mod get_queue_url;
+mod list_queues;
+mod purge_queue;
+mod receive_message;
+mod send_message;
+mod send_message_batch;
+mod set_queue_attributes;
+
+use std::pin::Pin;
+
+use serde::Deserialize;
+
+use crate::wire::Input;
+use crate::{ApiError, Code, Context, Reply};
+
+/// One operation of the SQS API.
+pub(crate) trait Action {
+    /// The name on the wire.
+    const NAME: &'static str;
+    /// Whether the action is about one queue, so that it can be called at that queue's URL.
+    const IS_FOR_QUEUE: bool = true;
+    /// What the reference page says.
+    const DOC: Doc;
+    /// The typed input, the same from both protocols.
+    type Request<'a>: Deserialize<'a> + Send;
+
+    /// Carries the action out.
+    fn run<'a>(
+        context: &'a Context<'a>,
+        request: Self::Request<'a>,
+    ) -> impl Future<Output = Result<Reply, ApiError>> + Send + 'a;
+}
+
+/// What the reference page says of an action.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doc {
+    pub(crate) summary: &'static str,
+    pub(crate) parameters: &'static [Parameter],
+    /// The errors that are its own; those that every action has stand once on the page.
+    pub(crate) errors: &'static [Code],
+    /// How it differs from AWS, or what is easily misread.
+    pub(crate) notes: &'static [&'static str],
+}
+
+/// A parameter of an action.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) is_required: bool,
+    pub(crate) meaning: &'static str,
+}
+
+const fn required(name: &'static str, meaning: &'static str) -> Parameter {
+    Parameter {
+        name,
+        is_required: true,
+        meaning,
+    }
+}
+
+const fn optional(name: &'static str, meaning: &'static str) -> Parameter {
+    Parameter {
+        name,
+        is_required: false,
+        meaning,
+    }
+}
+
+/// The parameter that every action about a queue has.
+const QUEUE_URL: Parameter = required(
+    "QueueUrl",
+    "The queue: a URL with any host, a path, or the bare name. At the queue's own URL it can be left out.",
+);
+
+/// A line of the table.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) is_for_queue: bool,
+    pub(crate) doc: Doc,
+    pub(crate) call: for<'a> fn(&'a Context<'a>, &'a Input<'a>) -> Pending<'a>,
+}
+
+/// An action under way. Boxed, so that the answer to a short action does not carry the room of the longest.
+pub(crate) type Pending<'a> = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send + 'a>>;
+
+impl Entry {
+    const fn of<A: Action>() -> Self {
+        Self {
+            name: A::NAME,
+            is_for_queue: A::IS_FOR_QUEUE,
+            doc: A::DOC,
+            call: |context, input| Box::pin(async move { A::run(context, input.decode()?).await }),
+        }
+    }
+}
+
+/// The actions of this version.
+pub(crate) static TABLE: [Entry; 14] = [
+    Entry::of::<change_message_visibility::ChangeMessageVisibility>(),
+    Entry::of::<change_message_visibility_batch::ChangeMessageVisibilityBatch>(),
+    Entry::of::<create_queue::CreateQueue>(),
+    Entry::of::<delete_message::DeleteMessage>(),
+    Entry::of::<delete_message_batch::DeleteMessageBatch>(),
+    Entry::of::<delete_queue::DeleteQueue>(),
+    Entry::of::<get_queue_attributes::GetQueueAttributes>(),
+    Entry::of::<get_queue_url::GetQueueUrl>(),
+    Entry::of::<list_queues::ListQueues>(),
+    Entry::of::<purge_queue::PurgeQueue>(),
+    Entry::of::<receive_message::ReceiveMessage>(),
+    Entry::of::<send_message::SendMessage>(),
+    Entry::of::<send_message_batch::SendMessageBatch>(),
+    Entry::of::<set_queue_attributes::SetQueueAttributes>(),
+];
+
+/// The names of the actions, as metrics and other lists label them.
+pub static ACTIONS: [&str; TABLE.len()] = {
+    let mut names = [""; TABLE.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = TABLE[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// The actions of SQS that this version knows by name only.
+pub(crate) const NOT_SUPPORTED: [&str; 9] = [
+    "AddPermission",
+    "CancelMessageMoveTask",
+    "ListDeadLetterSourceQueues",
+    "ListMessageMoveTasks",
+    "ListQueueTags",
+    "RemovePermission",
+    "StartMessageMoveTask",
+    "TagQueue",
+    "UntagQueue",
+];
+
+/// What is known of a name.
+#[derive(Debug)]
+pub(crate) enum Known {
+    /// An action of this version.
+    Supported(&'static Entry),
+    /// An action of SQS that this version does not have.
+    NotSupported(&'static str),
+    /// No action of SQS.
+    No,
+}
+
+/// Looks a name up.
+pub(crate) fn find(name: &str) -> Known {
+    if let Some(entry) = TABLE.iter().find(|entry| entry.name == name) {
+        return Known::Supported(entry);
+    }
+    match NOT_SUPPORTED.into_iter().find(|known| *known == name) {
+        Some(known) => Known::NotSupported(known),
+        None => Known::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Turns `SendMessage` into `send_message`.
+    fn file_stem(name: &str) -> String {
+        let mut stem = String::new();
+        for character in name.chars() {
+            if character.is_ascii_uppercase() && !stem.is_empty() {
+                stem.push('_');
+            }
+            stem.push(character.to_ascii_lowercase());
+        }
+        stem
+    }
+
+    fn stems_in(folder: &str, suffix: &str) -> BTreeSet<String> {
+        let folder = format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_dir(folder)
+            .unwrap()
+            .filter_map(|file| file.unwrap().file_name().to_str().unwrap().strip_suffix(suffix).map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn every_action_has_its_line_its_file_and_its_case() {
+        let in_table: BTreeSet<String> = TABLE.iter().map(|entry| file_stem(entry.name)).collect();
+        let mut files = stems_in("src/actions", ".rs");
+        assert!(files.remove("mod"));
+        assert_eq!(files, in_table);
+        let cases = stems_in("tests/it/cases", ".txt");
+        for stem in in_table {
+            assert!(cases.contains(&stem), "no case file {stem}.txt");
+        }
+    }
+
+    #[test]
+    fn names_are_sorted_and_each_is_known_once() {
+        assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
+        assert!(NOT_SUPPORTED.is_sorted_by(|a, b| a < b));
+        for name in NOT_SUPPORTED {
+            assert!(matches!(find(name), Known::NotSupported(known) if known == name));
+        }
+        assert!(matches!(find("sendmessage"), Known::No));
+    }
+}

@@ -1,0 +1,62 @@
+//! From the JSON of a request to the flat parameters of the same request, written without the API's own tables.
+
+use serde_json::Value;
+
+/// Returns the form of a request.
+pub(crate) fn form(action: &str, request: &Value) -> String {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("Action", action);
+    for (name, value) in request.as_object().expect("a request is an object") {
+        let name = match name.as_str() {
+            "Entries" => format!("{action}RequestEntry"),
+            other => other.to_owned(),
+        };
+        append(&mut form, "", &name, value);
+    }
+    form.finish()
+}
+
+fn append(form: &mut form_urlencoded::Serializer<'_, String>, prefix: &str, name: &str, value: &Value) {
+    let (key, value_name) = if name.eq_ignore_ascii_case("tags") { ("Key", "Value") } else { ("Name", "Value") };
+    let singular = match name {
+        "tags" => "Tag",
+        "AttributeNames" | "Attributes" | "MessageAttributeNames" | "MessageAttributes"
+        | "MessageSystemAttributeNames" | "MessageSystemAttributes" => &name[..name.len() - 1],
+        other => other,
+    };
+    match value {
+        Value::Null => {}
+        Value::Bool(_) | Value::Number(_) => {
+            form.append_pair(&format!("{prefix}{name}"), &value.to_string());
+        }
+        Value::String(text) => {
+            form.append_pair(&format!("{prefix}{name}"), text);
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                match item {
+                    Value::Object(members) => {
+                        for (member, value) in members {
+                            append(form, &format!("{prefix}{singular}.{}.", at + 1), member, value);
+                        }
+                    }
+                    other => append(form, prefix, &format!("{singular}.{}", at + 1), other),
+                }
+            }
+        }
+        Value::Object(entries) => {
+            for (at, (entry, value)) in entries.iter().enumerate() {
+                let place = format!("{prefix}{singular}.{}.", at + 1);
+                form.append_pair(&format!("{place}{key}"), entry);
+                match value {
+                    Value::Object(members) => {
+                        for (member, value) in members {
+                            append(form, &format!("{place}{value_name}."), member, value);
+                        }
+                    }
+                    other => append(form, &place, value_name, other),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A server without sockets: the API over a broker whose disk is simulated and whose clock stands still.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{Mode, Verifier};
+use broker::{Broker, BrokerOptions, InboxLimits, Limits, ManualClock, NoObserver, SeededRandom};
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use journal::{Disk, LocalJournal, LocalOptions};
+use simulator::SimDisk;
+use sqs_api::{Answer, Api, ApiOptions};
+use types::{Region, WallTime};
+
+/// The address that clients of a world use.
+pub(crate) const HOST: &str = "localhost:4100";
+/// The time of day at which every world begins.
+const BEGINNING: WallTime = WallTime::from_millis(1_700_000_000_000);
+
+pub(crate) struct World {
+    pub(crate) api: Api,
+    broker: Broker,
+    clock: Arc<ManualClock>,
+    now: Duration,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// An answer in parts.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+    pub(crate) action: &'static str,
+    pub(crate) code: &'static str,
+}
+
+impl Response {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Mode::Dev, None)
+    }
+
+    pub(crate) fn with(mode: Mode, public_url: Option<&str>) -> Self {
+        let clock = Arc::new(ManualClock::new(BEGINNING));
+        let options = BrokerOptions {
+            limits: Limits::STRICT,
+            inbox: InboxLimits::default(),
+            kick_on_push: true,
+            snapshot_log_bytes: 64 << 20,
+            clock: clock.clone(),
+            random: Arc::new(SeededRandom::new(1)),
+            observer: Arc::new(NoObserver),
+        };
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1));
+        let local = LocalOptions {
+            first_segment_bytes: 256 << 10,
+            segment_bytes: 8 << 20,
+            ..LocalOptions::default()
+        };
+        let (opened, is_open) = std::sync::mpsc::channel();
+        let (broker, _commit_thread) = Broker::start(
+            options,
+            Box::new(move |recovered| {
+                let (journal, _report) = LocalJournal::open(disk, local, recovered)?;
+                Ok(Box::new(journal))
+            }),
+            move |result| opened.send(result).unwrap(),
+        )
+        .unwrap();
+        is_open.recv().unwrap().unwrap();
+        let region: Region = "us-east-1".parse().unwrap();
+        let key = auth::Key {
+            tenant: "123456789012".parse().unwrap(),
+            access_key_id: "AKIDEXAMPLE".to_owned(),
+            secret: auth::Secret::new("secret"),
+        };
+        let verifier = Arc::new(Verifier::new(mode, region.clone(), [key]));
+        let options = ApiOptions {
+            region,
+            public_url: public_url.map(str::to_owned),
+            is_dev: mode == Mode::Dev,
+        };
+        Self {
+            api: Api::new(broker.clone(), verifier, options),
+            broker,
+            clock,
+            now: Duration::ZERO,
+            runtime: tokio::runtime::Builder::new_current_thread().build().unwrap(),
+        }
+    }
+
+    /// Turns the clock to so much after the beginning.
+    pub(crate) fn turn_to(&mut self, time: Duration) {
+        let step = time.checked_sub(self.now).expect("time does not go back");
+        self.clock.advance(step);
+        self.now = time;
+    }
+
+    pub(crate) fn call(&self, request: Request<Vec<u8>>) -> Response {
+        let (mut parts, body) = request.into_parts();
+        parts.headers.entry("host").or_insert(HOST.parse().unwrap());
+        let answer = self.runtime.block_on(self.api.call(&parts, Bytes::from(body)));
+        response(answer)
+    }
+
+    /// Calls an action in AWS JSON.
+    pub(crate) fn json(&self, action: &str, body: impl Into<Vec<u8>>) -> Response {
+        self.json_at("/", action, body)
+    }
+
+    pub(crate) fn json_at(&self, path: &str, action: &str, body: impl Into<Vec<u8>>) -> Response {
+        let request = Request::post(path)
+            .header("content-type", "application/x-amz-json-1.0")
+            .header("x-amz-target", format!("AmazonSQS.{action}"));
+        self.call(request.body(body.into()).unwrap())
+    }
+
+    /// Posts a form.
+    pub(crate) fn form(&self, path: &str, form: impl Into<Vec<u8>>) -> Response {
+        let request = Request::post(path).header("content-type", "application/x-www-form-urlencoded; charset=utf-8");
+        self.call(request.body(form.into()).unwrap())
+    }
+
+    pub(crate) fn get(&self, path_and_query: &str) -> Response {
+        self.call(Request::get(path_and_query).body(Vec::new()).unwrap())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.broker.stop();
+    }
+}
+
+/// Takes an answer apart. Its messages count as delivered.
+pub(crate) fn response(answer: Answer) -> Response {
+    if let Some(take) = answer.take {
+        take.delivered();
+    }
+    let (parts, body) = answer.response.into_parts();
+    Response {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+        action: answer.action,
+        code: answer.code,
+    }
+}
