@@ -20,6 +20,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest that a connection may stand without a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Longest that a client may take to read an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -27,8 +30,10 @@ enum Phase {
     Idle,
     /// A request has begun to come.
     Head,
-    /// A request is read, worked on or answered.
+    /// A request is read or worked on.
     Busy,
+    /// An answer was handed over, and the kernel has not taken all of it.
+    Answering,
 }
 
 #[derive(Debug)]
@@ -37,7 +42,6 @@ struct State {
     since: Instant,
     /// Takes whose answers were handed over to be written.
     handed: Vec<Take>,
-    is_body_handed: bool,
 }
 
 /// What is known of a connection; shared by its socket, its requests and its watchdog.
@@ -50,7 +54,6 @@ impl Connection {
             phase: Phase::Idle,
             since: Instant::now(),
             handed: Vec::new(),
-            is_body_handed: false,
         };
         Self(Arc::new(Mutex::new(state)))
     }
@@ -75,15 +78,15 @@ impl Connection {
     fn body_handed(&self, take: Option<Take>) {
         let mut state = self.lock();
         state.handed.extend(take);
-        state.is_body_handed = true;
+        (state.phase, state.since) = (Phase::Answering, Instant::now());
     }
 
     fn flushed(&self) {
         let mut state = self.lock();
-        if !state.is_body_handed {
-            return;
+        // A pipelined request may have begun meanwhile; what was handed over before has left all the same.
+        if state.phase == Phase::Answering {
+            (state.phase, state.since) = (Phase::Idle, Instant::now());
         }
-        (state.is_body_handed, state.phase, state.since) = (false, Phase::Idle, Instant::now());
         let delivered = std::mem::take(&mut state.handed);
         drop(state);
         delivered.into_iter().for_each(Take::delivered);
@@ -96,6 +99,7 @@ impl Connection {
             Phase::Idle => state.since.elapsed() > IDLE_TIMEOUT,
             Phase::Head => state.since.elapsed() > HEAD_TIMEOUT,
             Phase::Busy => false,
+            Phase::Answering => state.since.elapsed() > ANSWER_TIMEOUT,
         }
     }
 }

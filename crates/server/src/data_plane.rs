@@ -153,7 +153,7 @@ impl DataPlane {
                     }
                     break;
                 }
-                _ = stop.changed() => serving.as_mut().graceful_shutdown(),
+                Ok(()) = stop.changed() => serving.as_mut().graceful_shutdown(),
                 _ = watchdog.tick() => if watched.is_overdue() {
                     debug!("a connection was closed: its client was too slow");
                     break;
