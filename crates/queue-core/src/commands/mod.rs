@@ -10,7 +10,7 @@ mod purge_queue;
 mod receive;
 mod set_queue_attributes;
 
-use types::Slot;
+use types::{LeaseToken, Slot};
 
 use crate::{Command, Context, Handle, Outcome, Partition, QueueError};
 
@@ -70,6 +70,10 @@ pub(crate) fn apply(
 impl Partition {
     /// Returns the slot of the message that a handle names, unless it is gone.
     fn resolve(&self, handle: &Handle) -> Option<Slot> {
+        // Token 0 is no lease: a message that was never received has no handle.
+        if handle.token == LeaseToken(0) {
+            return None;
+        }
         self.slab.find(handle.queue, handle.sequence, handle.slot)?;
         self.is_live(handle.slot).then_some(handle.slot)
     }

@@ -1,0 +1,274 @@
+//! Limits that seeded sequences do not reach: messages in flight, work of one command, moves of one receive.
+
+use std::sync::Arc;
+
+use queue_core::attributes::RedrivePolicy;
+use queue_core::{
+    Applied, AttributeChange, Command, Context, Counters, Deduplication, Delivery, Effect, EnqueueEntry,
+    Handle, Outcome, Partition, QueueError,
+};
+use types::{LogIndex, MessageId, QueueId, Timestamp, WallTime};
+
+use crate::steps::key;
+
+/// A partition with a clock that only the test moves.
+struct Node {
+    partition: Partition,
+    at: u64,
+    index: u64,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self {
+            partition: Partition::default(),
+            at: 1_000,
+            index: 0,
+        }
+    }
+
+    fn apply(&mut self, command: &Command) -> Applied {
+        self.index += 1;
+        let context = Context {
+            at: Timestamp::from_millis(self.at),
+            wall: WallTime::from_millis(1_700_000_000_000),
+            index: LogIndex(self.index),
+            ordinal: 0,
+        };
+        self.partition.apply(context, command)
+    }
+
+    fn create(&mut self, queue: usize, attributes: Vec<AttributeChange>) -> QueueId {
+        let command = Command::CreateQueue {
+            key: key(queue),
+            attributes,
+            tags: Vec::new(),
+            deleted_name_wait_seconds: 60,
+        };
+        match self.apply(&command).outcome {
+            Ok(Outcome::Queue(id)) => id,
+            other => panic!("created nothing: {other:?}"),
+        }
+    }
+
+    /// Sends messages, each in a group of its own on a FIFO queue unless `group` says otherwise.
+    fn send(&mut self, queue: QueueId, count: u32, delay_seconds: u32, group: Option<&str>) {
+        let is_fifo = self.partition.queue(queue).unwrap().is_fifo();
+        let entry = |n: u32| EnqueueEntry {
+            message_id: MessageId::from_random([1; 16]),
+            content: Arc::from(*b"content"),
+            size_bytes: 7,
+            delay_seconds: Some(delay_seconds),
+            group: is_fifo.then(|| group.map_or_else(|| format!("{n}").into(), Into::into)),
+            deduplication: is_fifo.then(|| Deduplication::Id(format!("{n}").into())),
+        };
+        let command = Command::Enqueue {
+            queue,
+            entries: (0..count).map(entry).collect(),
+        };
+        assert!(self.apply(&command).outcome.is_ok());
+    }
+
+    fn receive_as(&mut self, queue: QueueId, seconds: u32, long: bool) -> Result<Vec<Delivery>, QueueError> {
+        let command = Command::Receive {
+            queue,
+            max: 10,
+            visibility_timeout_seconds: Some(seconds),
+            is_long_poll: long,
+        };
+        match self.apply(&command).outcome {
+            Ok(Outcome::Received(deliveries)) => Ok(deliveries),
+            Ok(other) => panic!("not a receive: {other:?}"),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn receive(&mut self, queue: QueueId, seconds: u32) -> Vec<Delivery> {
+        self.receive_as(queue, seconds, true).unwrap()
+    }
+
+    /// Receives until nothing comes, and returns how many came.
+    fn drain(&mut self, queue: QueueId, seconds: u32) -> usize {
+        std::iter::repeat_with(|| self.receive(queue, seconds).len())
+            .take_while(|count| *count > 0)
+            .sum()
+    }
+
+    fn delete(&mut self, handle: Handle) -> Applied {
+        self.apply(&Command::Delete {
+            queue: handle.queue,
+            handles: vec![handle],
+        })
+    }
+
+    fn counters(&self, queue: QueueId) -> Counters {
+        self.partition.queue(queue).unwrap().counters()
+    }
+}
+
+fn counters(visible: u64, delayed: u64, in_flight: u64) -> Counters {
+    Counters {
+        visible,
+        delayed,
+        in_flight,
+    }
+}
+
+fn redrive(queue: usize) -> AttributeChange {
+    AttributeChange::RedrivePolicy(Some(RedrivePolicy {
+        dead_letter_queue: key(queue),
+        max_receive_count: 1,
+    }))
+}
+
+#[test]
+fn a_standard_queue_has_at_most_120_000_messages_in_flight() {
+    let mut node = Node::new();
+    let queue = node.create(0, Vec::new());
+    node.send(queue, 120_005, 0, None);
+    let first = node.receive(queue, 600)[0].handle;
+    assert_eq!(node.drain(queue, 600), 119_990);
+    assert_eq!(node.counters(queue), counters(5, 0, 120_000));
+    assert!(
+        !node.partition.has_available(queue),
+        "what cannot be received wakes nobody"
+    );
+    assert_eq!(node.receive_as(queue, 600, false), Err(QueueError::OverLimit));
+    assert_eq!(node.receive_as(queue, 600, true), Ok(Vec::new()));
+
+    let applied = node.delete(first);
+    assert!(
+        applied.effects.contains(&Effect::Available(queue)),
+        "room for one wakes a waiter"
+    );
+    assert_eq!(node.receive(queue, 600).len(), 1, "as many as there is room for");
+    node.at += 600_000;
+    assert_eq!(node.receive(queue, 600).len(), 10, "lapsed leases make room");
+}
+
+#[test]
+fn a_fifo_queue_at_its_limit_gives_nothing_and_no_error() {
+    let mut node = Node::new();
+    let queue = node.create(2, Vec::new());
+    node.send(queue, 120_005, 0, None);
+    assert_eq!(node.drain(queue, 600), 120_000);
+    assert_eq!(node.receive_as(queue, 600, false), Ok(Vec::new()));
+    assert_eq!(node.receive_as(queue, 600, true), Ok(Vec::new()));
+    node.partition.check_invariants();
+}
+
+#[test]
+fn a_command_ends_at_most_1_000_delays_and_a_tick_the_rest() {
+    let mut node = Node::new();
+    let (queue, other) = (node.create(0, Vec::new()), node.create(1, Vec::new()));
+    node.send(queue, 5_000, 10, None);
+    node.at += 10_000;
+    node.send(other, 1, 0, None);
+    assert_eq!(node.counters(queue), counters(1_000, 4_000, 0));
+    let due = node.partition.next_due().unwrap();
+    assert!(due <= node.partition.clock(), "what is left is due now");
+    node.apply(&Command::Tick);
+    assert_eq!(node.counters(queue), counters(5_000, 0, 0));
+}
+
+#[test]
+fn a_receive_finds_its_message_behind_any_number_of_due_timers() {
+    let mut node = Node::new();
+    let (busy, queue) = (node.create(0, Vec::new()), node.create(1, Vec::new()));
+    node.send(busy, 30_000, 10, None);
+    node.at += 1;
+    node.send(queue, 1, 10, None);
+    node.at += 20_000;
+    assert_eq!(node.receive(queue, 30).len(), 1);
+}
+
+#[test]
+fn an_expired_message_is_never_delivered_however_many_there_are() {
+    let mut node = Node::new();
+    let queue = node.create(0, vec![AttributeChange::MessageRetentionPeriod(60)]);
+    node.send(queue, 30_000, 0, None);
+    node.at += 1_000;
+    node.send(queue, 3, 0, None);
+    node.at += 59_000;
+    assert_eq!(node.receive(queue, 0).len(), 3);
+    for _ in 0..4 {
+        node.apply(&Command::Tick);
+    }
+    assert_eq!(node.counters(queue), counters(3, 0, 0));
+    node.partition.check_invariants();
+}
+
+#[test]
+fn one_receive_moves_at_most_100_messages_and_loses_none() {
+    for (queue, dlq, group, most) in [(1, 0, None, 100), (3, 2, None, 100), (3, 2, Some("one"), 10)] {
+        let mut node = Node::new();
+        let target = node.create(dlq, Vec::new());
+        let queue = node.create(queue, vec![redrive(dlq)]);
+        node.send(queue, 250, 0, group);
+        let mut moved_at_once = 0;
+        for _ in 0..30 {
+            let mut taken = 1;
+            while taken > 0 {
+                let before = node.counters(target).visible;
+                taken = node.receive(queue, 5).len();
+                let moved = node.counters(target).visible;
+                assert_eq!(node.counters(queue).total() + moved, 250);
+                moved_at_once = moved_at_once.max(moved - before);
+                node.partition.check_invariants();
+            }
+            node.at += 5_000;
+        }
+        assert_eq!(node.counters(target).visible, 250);
+        assert_eq!(moved_at_once, most);
+    }
+}
+
+#[test]
+fn a_queue_that_names_itself_keeps_its_messages() {
+    for queue in [1, 3] {
+        let mut node = Node::new();
+        let id = node.create(queue, vec![redrive(queue)]);
+        node.send(id, 2, 0, Some("one"));
+        for _ in 0..20 {
+            node.receive(id, 0);
+            node.apply(&Command::Tick);
+            assert_eq!(node.counters(id), counters(2, 0, 0));
+            node.partition.check_invariants();
+        }
+    }
+}
+
+#[test]
+fn a_purge_is_done_at_once_and_reclaimed_bit_by_bit() {
+    for queue in [0, 2] {
+        let mut node = Node::new();
+        let id = node.create(queue, Vec::new());
+        node.send(id, 5_000, 0, None);
+        node.receive(id, 30);
+        let purge = Command::PurgeQueue {
+            queue: id,
+            purge_wait_seconds: 60,
+        };
+        assert_eq!(node.apply(&purge).outcome, Ok(Outcome::Done));
+        assert_eq!(node.counters(id), counters(0, 0, 0));
+        let mut freed = 0;
+        while node.partition.has_garbage() {
+            let receive = Command::Receive {
+                queue: id,
+                max: 10,
+                visibility_timeout_seconds: None,
+                is_long_poll: true,
+            };
+            let applied = node.apply(&receive);
+            assert_eq!(applied.outcome, Ok(Outcome::Received(Vec::new())));
+            assert!(
+                applied.effects.len() <= 256,
+                "one command freed {} slots",
+                applied.effects.len()
+            );
+            freed += applied.effects.len();
+        }
+        assert_eq!(freed, 5_000, "every slot is freed once");
+        node.partition.check_invariants();
+    }
+}

@@ -1,0 +1,13 @@
+//! The rules of delivery, tested against a model of them.
+#![allow(clippy::unwrap_used, reason = "a helper of a test is part of the test")]
+
+mod bounds;
+mod golden;
+mod model;
+mod planted;
+mod play;
+mod rng;
+mod rules;
+mod runner;
+mod steps;
+mod totality;

@@ -1,0 +1,73 @@
+//! Seeded sequences of commands on the state machine, each compared with the model step by step.
+//!
+//! `HOLDFAST_SEED=n` runs the sequence of one seed; `HOLDFAST_SEQUENCES=n` runs that many instead of the usual number.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use queue_core::Partition;
+
+use crate::model::{Coverage, Verdict};
+use crate::runner::{report, run, shrink};
+use crate::steps::{Step, sequence};
+
+/// Sequences in all, spread over the tests of this file so that they run beside each other.
+const SEQUENCES: u64 = 24_000;
+const PARTS: u64 = 4;
+
+#[test]
+fn sequences_1() {
+    sequences(0);
+}
+
+#[test]
+fn sequences_2() {
+    sequences(1);
+}
+
+#[test]
+fn sequences_3() {
+    sequences(2);
+}
+
+#[test]
+fn sequences_4() {
+    sequences(3);
+}
+
+fn sequences(part: u64) {
+    if let Some(seed) = number("HOLDFAST_SEED") {
+        check(seed);
+        return;
+    }
+    let count = number("HOLDFAST_SEQUENCES").unwrap_or(SEQUENCES) / PARTS;
+    let mut seen = Coverage::default();
+    for n in 0..count {
+        seen.add(&check(n * PARTS + part));
+    }
+    seen.assert_enough(count);
+}
+
+/// Runs the sequence of a seed, and panics with what is left of it if the model does not agree.
+fn check(seed: u64) -> Coverage {
+    let steps = sequence(seed);
+    let (verdict, seen) = attempt(&steps);
+    if verdict.is_err() {
+        let short = shrink(&steps, |steps| attempt(steps).0.is_err());
+        let error = attempt(&short).0.expect_err("what shrinking leaves still fails");
+        panic!("{}", report(seed, &short, &error));
+    }
+    seen
+}
+
+fn attempt(steps: &[Step]) -> (Verdict, Coverage) {
+    catch_unwind(AssertUnwindSafe(|| {
+        run(Partition::default(), Some(Partition::default()), steps)
+    }))
+    .unwrap_or_else(|_| (Err("panicked".to_owned()), Coverage::default()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is told which seed to run")]
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().expect("the variable holds a number"))
+}
