@@ -14,6 +14,7 @@ mod disk;
 mod error;
 mod io;
 mod local;
+mod options;
 mod os_disk;
 mod preparation;
 mod record;
@@ -28,7 +29,8 @@ pub use contract::{
 };
 pub use disk::{Disk, File, Lock, LockError};
 pub use error::{Corruption, JournalError};
-pub use local::{Fsync, LocalJournal, LocalOptions};
+pub use local::LocalJournal;
+pub use options::{Fsync, LocalOptions};
 pub use os_disk::OsDisk;
 pub use preparation::{Preparation, Prepared};
 pub use record::ENTRY_BYTES_MAX;

@@ -16,6 +16,7 @@ use crate::contract::{
 use crate::disk::{Disk, File, Lock, LockError};
 use crate::error::{JournalError, is_full};
 use crate::io::{PartialWrite, write_all_at, write_zeros};
+use crate::options::{Fsync, LocalOptions};
 use crate::preparation::{Order, Preparation, Prepared};
 use crate::record::{self, ENTRY_BYTES_MAX, Fields, Kind, START_RECORD_BYTES, Start, record_bytes};
 use crate::recovery::{Recovered, RecoveryReport, Span, recover};
@@ -28,47 +29,6 @@ const EPOCH: Epoch = Epoch(1);
 const SPARE_SEGMENTS_MAX: usize = 2;
 /// A buffer that grew beyond this for one large entry is given back.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
-const SEGMENT_BYTES_MIN: u64 = 2 * IDENTITY_BYTES;
-
-/// When an entry counts as durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fsync {
-    /// After fdatasync.
-    #[default]
-    Always,
-    /// When the system has taken the bytes: survives the end of the process, not a power cut.
-    Off,
-}
-
-/// Sizes and promises of a [`LocalJournal`].
-#[derive(Debug, Clone)]
-pub struct LocalOptions {
-    /// Length of the very first segment, small so that a first start is quick.
-    pub first_segment_bytes: u64,
-    /// Length of every later segment.
-    pub segment_bytes: u64,
-    /// When an entry counts as durable.
-    pub fsync: Fsync,
-}
-
-impl Default for LocalOptions {
-    fn default() -> Self {
-        Self {
-            first_segment_bytes: 1 << 20,
-            segment_bytes: 64 << 20,
-            fsync: Fsync::Always,
-        }
-    }
-}
-
-impl LocalOptions {
-    fn rounded(mut self) -> Self {
-        for bytes in [&mut self.first_segment_bytes, &mut self.segment_bytes] {
-            *bytes = (*bytes).max(SEGMENT_BYTES_MIN).next_multiple_of(IDENTITY_BYTES);
-        }
-        self
-    }
-}
 
 /// A segment before the active one.
 #[derive(Debug)]
