@@ -81,7 +81,7 @@ pub enum ProposeError {
         /// The file that could not be written.
         file: String,
     },
-    /// The journal has failed.
+    /// Something else failed. The journal cannot go on if its epoch is none from here on.
     #[error(transparent)]
     Journal(JournalError),
 }

@@ -38,11 +38,9 @@ pub(crate) struct Candidate {
 
 impl Directory {
     pub(crate) fn list(disk: &dyn Disk) -> Result<Self, JournalError> {
-        let names = disk.list().map_err(|source| JournalError::Io {
-            operation: "list",
-            file: disk.describe(""),
-            source,
-        })?;
+        let names = disk
+            .list()
+            .map_err(|source| JournalError::failed("list", disk.describe(""), source))?;
         let mut directory = Self::default();
         for name in names {
             if let Some(id) = segment::id_of(&name) {

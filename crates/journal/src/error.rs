@@ -7,9 +7,8 @@ use types::LogIndex;
 /// Stored data that is not what was written. It is never retried and never cut away.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{file} is damaged at byte {offset}: {reason}; nothing was changed. Restore the data directory from a backup, \
-     or check the disk and copy the file from a replica of it; starting without the damaged part would lose \
-     acknowledged messages"
+    "{file} is damaged at byte {offset}: {reason}. Nothing was changed, because going on without the damaged part \
+     would lose acknowledged messages: check the disk, and restore the data directory from a backup"
 )]
 pub struct Corruption {
     /// The damaged file, as a path where there is one.
@@ -103,17 +102,22 @@ fn holder(pid: Option<u32>) -> String {
 }
 
 impl JournalError {
-    /// Turns the failure of a write into [`JournalError::Full`] or [`JournalError::Io`].
-    pub(crate) fn writing(file: String, source: io::Error) -> Self {
+    /// Turns what the system said into [`JournalError::Full`] or [`JournalError::Io`].
+    pub(crate) fn failed(operation: &'static str, file: String, source: io::Error) -> Self {
         if is_full(&source) {
             Self::Full { file }
         } else {
             Self::Io {
-                operation: "write",
+                operation,
                 file,
                 source,
             }
         }
+    }
+
+    /// The same for a write.
+    pub(crate) fn writing(file: String, source: io::Error) -> Self {
+        Self::failed("write", file, source)
     }
 }
 

@@ -14,7 +14,7 @@ pub enum Fsync {
     Off,
 }
 
-/// Sizes and promises of a [`LocalJournal`].
+/// Sizes and promises of a [`LocalJournal`](crate::LocalJournal).
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
     /// Length of the very first segment, small so that a first start is quick.

@@ -56,11 +56,7 @@ fn remove(disk: &dyn Disk, name: &str) -> Result<(), JournalError> {
     match disk.remove(name) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(JournalError::Io {
-            operation: "remove",
-            file: disk.describe(name),
-            source,
-        }),
+        Err(source) => Err(JournalError::failed("remove", disk.describe(name), source)),
     }
 }
 

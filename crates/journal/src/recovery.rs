@@ -155,11 +155,8 @@ fn replay_snapshot(disk: &dyn Disk, chosen: &Chosen, replay: &mut dyn Replay) ->
 }
 
 fn remove(disk: &dyn Disk, name: &str) -> Result<(), JournalError> {
-    disk.remove(name).map_err(|source| JournalError::Io {
-        operation: "remove",
-        file: disk.describe(name),
-        source,
-    })
+    disk.remove(name)
+        .map_err(|source| JournalError::failed("remove", disk.describe(name), source))
 }
 
 /// Records where none should be.
@@ -385,11 +382,7 @@ impl<'a> Log<'a> {
                     true => Ok(()),
                     false => Err(io::ErrorKind::UnexpectedEof.into()),
                 });
-                read.map_err(|source| JournalError::Io {
-                    operation: "read",
-                    file: self.disk.describe(name),
-                    source,
-                })?;
+                read.map_err(|source| JournalError::failed("read", self.disk.describe(name), source))?;
                 write_all_at(file, bytes, at)
                     .map_err(|partial| JournalError::writing(self.disk.describe(name), partial.error))?;
                 at += step as u64;

@@ -112,10 +112,8 @@ impl<'a> Scanner<'a> {
             self.window.resize(wanted as usize, 0);
             self.window_at = offset;
             let read = self.segment.file.read_at(&mut self.window, offset);
-            let read = read.map_err(|source| JournalError::Io {
-                operation: "read",
-                file: self.disk.describe(&self.segment.name),
-                source,
+            let read = read.map_err(|source| {
+                JournalError::failed("read", self.disk.describe(&self.segment.name), source)
             })?;
             self.window.truncate(read);
             if (read as u64) < length {

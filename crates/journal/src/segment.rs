@@ -64,11 +64,7 @@ impl Segment {
     /// Opens a segment and checks its identity.
     pub(crate) fn open(disk: &dyn Disk, id: u64) -> Result<Self, JournalError> {
         let name = name(id);
-        let failed = |operation, source| JournalError::Io {
-            operation,
-            file: disk.describe(&name),
-            source,
-        };
+        let failed = |operation, source| JournalError::failed(operation, disk.describe(&name), source);
         let file = disk.open(&name).map_err(|error| failed("open", error))?;
         let length = file.len().map_err(|error| failed("read", error))?;
         let mut page = vec![0; IDENTITY_BYTES as usize];
@@ -119,11 +115,7 @@ impl Segment {
     ) -> Result<Self, JournalError> {
         let name = name(id);
         let temporary = temporary(&name);
-        let failed = |operation, source| JournalError::Io {
-            operation,
-            file: disk.describe(&temporary),
-            source,
-        };
+        let failed = |operation, source| JournalError::failed(operation, disk.describe(&temporary), source);
         let unwritten =
             |partial: PartialWrite| JournalError::writing(disk.describe(&temporary), partial.error);
         let generation = disk
@@ -141,9 +133,7 @@ impl Segment {
                 file
             }
             None => {
-                let file = disk
-                    .create(&temporary)
-                    .map_err(|error| JournalError::writing(disk.describe(&temporary), error))?;
+                let file = disk.create(&temporary).map_err(|error| failed("create", error))?;
                 let mut at = 0;
                 while at < bytes {
                     let to = bytes.min(at + SYNC_STEP_BYTES);

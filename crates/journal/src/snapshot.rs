@@ -142,13 +142,9 @@ impl SnapshotSink for Writer {
         // Verified before it gets its name, so that a file with a snapshot's name was whole once.
         verify(self.disk.as_ref(), &self.temporary, self.index.0)?;
         let name = name(self.index.0);
-        self.disk
-            .rename(&self.temporary, &name)
-            .map_err(|source| JournalError::Io {
-                operation: "rename a snapshot to",
-                file: self.disk.describe(&name),
-                source,
-            })?;
+        self.disk.rename(&self.temporary, &name).map_err(|source| {
+            JournalError::failed("rename a snapshot to", self.disk.describe(&name), source)
+        })?;
         self.is_finished = true;
         sync_names(self.disk.as_ref())?;
         Ok(SnapshotReceipt::new(self.index, self.offset, self.log_position))
@@ -211,11 +207,9 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Opens a snapshot and checks its header.
     pub(crate) fn open(disk: &'a dyn Disk, name: &'a str, index: u64) -> Result<Self, JournalError> {
-        let file = disk.open(name).map_err(|source| JournalError::Io {
-            operation: "open",
-            file: disk.describe(name),
-            source,
-        })?;
+        let file = disk
+            .open(name)
+            .map_err(|source| JournalError::failed("open", disk.describe(name), source))?;
         let mut reader = Self {
             disk,
             name,
@@ -304,11 +298,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unreadable(&self, source: io::Error) -> JournalError {
-        JournalError::Io {
-            operation: "read",
-            file: self.disk.describe(self.name),
-            source,
-        }
+        JournalError::failed("read", self.disk.describe(self.name), source)
     }
 
     fn damaged(&self, offset: u64, reason: &str) -> JournalError {

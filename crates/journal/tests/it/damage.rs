@@ -175,6 +175,26 @@ fn a_record_of_a_later_version_halts() {
     }
 }
 
+#[test]
+fn files_of_a_later_version_halt() {
+    let (disk, names) = log_with_snapshots(true);
+    let segments = disk.names().into_iter().filter(|name| name.starts_with("log"));
+    for (name, crc_at) in segments.map(|name| (name, 4092)).chain([(names[1].clone(), 60)]) {
+        let copy = disk.fork();
+        copy.alter(&name, |bytes| {
+            bytes[8] = 2;
+            let crc = crc32c::crc32c(&bytes[..crc_at]);
+            bytes[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+        });
+        match try_open(&copy, small()) {
+            Err(JournalError::Unsupported { file, .. }) => assert_eq!(file, format!("sim/{name}")),
+            Err(error) => panic!("{error}"),
+            // A segment that only the snapshot's past needs is not looked at.
+            Ok((_, report, _)) => assert_eq!((name.as_str(), report.last_index), (FIRST, LogIndex(30))),
+        }
+    }
+}
+
 /// Two snapshots and the log between and after them.
 fn log_with_snapshots(keep_older: bool) -> (SimDisk, Vec<String>) {
     let disk = SimDisk::new(9);
