@@ -8,6 +8,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::tools::{capture, root, target_dir, works};
 
+const NODE_MAJOR_MIN: u32 = 20;
+
 /// Where the clients are.
 #[derive(Debug)]
 pub(crate) struct Installed {
@@ -76,6 +78,7 @@ fn javascript(folder: &Path) -> Result<()> {
         if !works(Command::new("npm").arg("--version")) {
             apt_install(&["nodejs", "npm"])?;
         }
+        check_node()?;
         fs::create_dir_all(folder)?;
         for file in ["package.json", "package-lock.json"] {
             fs::copy(clients().join(file), folder.join(file))
@@ -85,6 +88,23 @@ fn javascript(folder: &Path) -> Result<()> {
         npm.args(["ci", "--no-audit", "--no-fund", "--loglevel", "error"]);
         capture(npm.current_dir(folder)).map(|_| ())
     })
+}
+
+/// Checks that node is young enough for the SDK, which would fail in the midst of a test otherwise.
+fn check_node() -> Result<()> {
+    let version = capture(Command::new(node()).arg("--version"))?;
+    let major = version
+        .trim()
+        .trim_start_matches('v')
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
+    let major: u32 = major.with_context(|| format!("node says that its version is {version:?}"))?;
+    ensure!(
+        major >= NODE_MAJOR_MIN,
+        "@aws-sdk/client-sqs needs node {NODE_MAJOR_MIN}; this is {version}"
+    );
+    Ok(())
 }
 
 /// Does `work` in a new `folder` unless it was done there for the same `list` before.

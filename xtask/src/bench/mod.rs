@@ -267,7 +267,7 @@ fn memory(binaries: &Binaries, effort: Effort, report: &mut Report) -> Result<()
     let after = server.resident_bytes()?;
     let each = after.saturating_sub(before) as f64 / f64::from(effort.memory_messages);
     let name = format!(
-        "resident memory per waiting message of 100 B ({} of them)",
+        "resident memory per waiting message of 100 B ({} of them, --dev)",
         effort.memory_messages
     );
     report.line(&name, format!("{each:.0} B"));

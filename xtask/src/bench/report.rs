@@ -20,7 +20,7 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new() -> Self {
         Self {
-            load_average: read("/proc/loadavg"),
+            load_average: load_average(),
             lines: Vec::new(),
         }
     }
@@ -101,6 +101,13 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
         count if count % 2 == 1 => values[count / 2],
         count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
     }
+}
+
+/// Returns the load of the last 1, 5 and 15 minutes.
+fn load_average() -> String {
+    let text = read("/proc/loadavg");
+    let minutes: Vec<&str> = text.split(' ').take(3).collect();
+    minutes.join(" ")
 }
 
 fn file_system() -> Result<String> {

@@ -112,6 +112,136 @@ fn each_message_wakes_one_of_many_polls() -> Result<()> {
 }
 
 #[test]
+fn polls_without_messages_end_on_time() -> Result<()> {
+    const POLLS: usize = 500;
+    const QUEUES: usize = 50;
+    let server = Server::dev()?;
+    let mut sqs = server.sqs();
+    let mut urls = Vec::new();
+    for number in 0..QUEUES {
+        urls.push(sqs.create_queue(&format!("empty-{number}"), json!({}))?);
+    }
+    let mut polls = Vec::new();
+    for number in 0..POLLS {
+        let mut connection = server.connect()?;
+        let request = poll_request(&connection, &urls[number % QUEUES], 2)?;
+        let started = Instant::now();
+        connection.send(&request)?;
+        polls.push((started, connection));
+    }
+    // In the order in which they began, so that reading one answer does not delay the measure of the next.
+    for (started, connection) in &mut polls {
+        let output = decode(&connection.receive()?)?
+            .ok()
+            .context("a poll was refused")?;
+        let waited = started.elapsed();
+        ensure!(output.get("Messages").is_none(), "{output}");
+        let on_time = Duration::from_millis(1_950)..Duration::from_millis(3_500);
+        ensure!(on_time.contains(&waited), "a poll of 2 s took {waited:?}");
+    }
+    Ok(())
+}
+
+/// Parks a poll on `polled`, makes a message available there, and checks that the poll gets it.
+fn check_wakes(
+    polled: &str,
+    prepare: impl FnOnce(&mut Sqs) -> Result<Value>,
+    make_available: impl FnOnce(&Server, &mut Sqs, &Value) -> Result<()>,
+) -> Result<()> {
+    let server = Server::dev()?;
+    let mut sqs = server.sqs();
+    let prepared = prepare(&mut sqs)?;
+    let mut connection = server.connect()?;
+    let request = poll_request(&connection, polled, 20)?;
+    connection.send(&request)?;
+    settle(&mut sqs, polled)?;
+    let started = Instant::now();
+    make_available(&server, &mut sqs, &prepared)?;
+    let output = decode(&connection.receive()?)?
+        .ok()
+        .context("the poll was refused")?;
+    ensure!(output["Messages"][0]["Body"] == "wanted", "{output}");
+    ensure!(
+        started.elapsed() < Duration::from_secs(10),
+        "it took {:?}",
+        started.elapsed()
+    );
+    Ok(())
+}
+
+/// Sends the message that a poll waits for and takes it once, for 60 seconds.
+fn send_and_take(sqs: &mut Sqs, url: &str) -> Result<Value> {
+    send(sqs, url, "wanted")?;
+    let mut messages = sqs.receive(url, 60)?;
+    messages.pop().context("nothing was received")
+}
+
+#[test]
+fn a_lease_that_ends_answers_the_poll() -> Result<()> {
+    let prepare = |sqs: &mut Sqs| {
+        let url = sqs.create_queue("lease", json!({}))?;
+        send_and_take(sqs, &url)
+    };
+    check_wakes("lease", prepare, |server, _, _| {
+        server.advance(Duration::from_secs(61))
+    })
+}
+
+#[test]
+fn a_message_given_back_answers_the_poll() -> Result<()> {
+    let prepare = |sqs: &mut Sqs| {
+        let url = sqs.create_queue("back", json!({}))?;
+        send_and_take(sqs, &url)
+    };
+    check_wakes("back", prepare, |_, sqs, taken| {
+        let handle = &taken["ReceiptHandle"];
+        let input = json!({ "QueueUrl": "back", "ReceiptHandle": handle, "VisibilityTimeout": 0 });
+        sqs.call("ChangeMessageVisibility", input).map(|_| ())
+    })
+}
+
+#[test]
+fn a_group_that_is_free_again_answers_the_poll() -> Result<()> {
+    let prepare = |sqs: &mut Sqs| {
+        let attributes = json!({ "FifoQueue": "true", "ContentBasedDeduplication": "true" });
+        let url = sqs.create_queue("group.fifo", attributes)?;
+        let message = |body: &str| json!({ "QueueUrl": url, "MessageBody": body, "MessageGroupId": "g" });
+        sqs.call("SendMessage", message("first"))?;
+        let mut taken = sqs.receive(&url, 60)?;
+        sqs.call("SendMessage", message("wanted"))?;
+        taken.pop().context("nothing was received")
+    };
+    check_wakes("group.fifo", prepare, |_, sqs, taken| {
+        let input = json!({ "QueueUrl": "group.fifo", "ReceiptHandle": taken["ReceiptHandle"] });
+        sqs.call("DeleteMessage", input).map(|_| ())
+    })
+}
+
+#[test]
+fn a_dead_letter_answers_the_poll() -> Result<()> {
+    let prepare = |sqs: &mut Sqs| {
+        let dead = sqs.create_queue("dead", json!({}))?;
+        let input = json!({ "QueueUrl": dead, "AttributeNames": ["QueueArn"] });
+        let output = sqs.call("GetQueueAttributes", input)?;
+        let arn = &output["Attributes"]["QueueArn"];
+        let policy = json!({ "deadLetterTargetArn": arn, "maxReceiveCount": 1 }).to_string();
+        let url = sqs.create_queue("source", json!({ "RedrivePolicy": policy }))?;
+        send(sqs, &url, "wanted")?;
+        ensure!(sqs.receive(&url, 0)?.len() == 1, "nothing was received");
+        Ok(Value::Null)
+    };
+    // The receive that would be one too many moves the message.
+    check_wakes("dead", prepare, |_, sqs, _| {
+        let messages = sqs.receive("source", 0)?;
+        ensure!(
+            messages.is_empty(),
+            "received more often than allowed: {messages:?}"
+        );
+        Ok(())
+    })
+}
+
+#[test]
 fn the_wait_of_the_request_wins_over_the_queue_s() -> Result<()> {
     let server = Server::dev()?;
     let mut sqs = server.sqs();

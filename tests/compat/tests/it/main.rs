@@ -7,6 +7,7 @@ mod clients;
 mod crash;
 mod lifecycle;
 mod long_poll;
+mod queue_urls;
 mod rust_sdk;
 mod signatures;
 mod stress;
