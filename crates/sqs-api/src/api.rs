@@ -121,7 +121,10 @@ impl Api {
             request_id: exchange.request_id,
             host: host(parts),
             path: parts.uri.path(),
-            trace_header: parts.headers.get(TRACE_HEADER).and_then(|value| value.to_str().ok()),
+            trace_header: parts
+                .headers
+                .get(TRACE_HEADER)
+                .and_then(|value| value.to_str().ok()),
         };
         (action.call)(&context, &input).await
     }
@@ -148,18 +151,27 @@ fn find_action(
     let Some(name) = input.action_name(parts) else {
         // Recorded on AWS for a queue's URL opened in a browser.
         let is_opened = is_queue_address && parts.method == Method::GET;
-        return Err(if is_opened { ApiError::UnknownOperation } else { ApiError::MissingAction });
+        return Err(if is_opened {
+            ApiError::UnknownOperation
+        } else {
+            ApiError::MissingAction
+        });
     };
     match actions::find(name) {
         // JSON clients may send everything to a queue's address; PHP's does.
-        Known::Supported(entry) if entry.is_for_queue || !is_queue_address || !protocol.is_query() => Ok(entry),
+        Known::Supported(entry) if entry.is_for_queue || !is_queue_address || !protocol.is_query() => {
+            Ok(entry)
+        }
         Known::NotSupported(name) => Err(ApiError::UnsupportedOperation(name)),
         Known::Supported(_) | Known::No => Err(ApiError::InvalidAction(name.to_owned())),
     }
 }
 
 fn host(parts: &Parts) -> &str {
-    let header = parts.headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    let header = parts
+        .headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok());
     let authority = || parts.uri.authority().map(http::uri::Authority::as_str);
     header.or_else(authority).unwrap_or("localhost")
 }

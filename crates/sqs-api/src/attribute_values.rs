@@ -113,7 +113,9 @@ fn parse_one(
         AttributeName::SqsManagedSseEnabled => {
             AttributeChange::SqsManagedSseEnabled(boolean(name.as_str(), value)?)
         }
-        AttributeName::ContentBasedDeduplication if !key.name.is_fifo() => return Err(unknown(name.as_str())),
+        AttributeName::ContentBasedDeduplication if !key.name.is_fifo() => {
+            return Err(unknown(name.as_str()));
+        }
         AttributeName::ContentBasedDeduplication => {
             AttributeChange::ContentBasedDeduplication(boolean(name.as_str(), value)?)
         }
@@ -122,9 +124,9 @@ fn parse_one(
                 "You can specify the {name} only when FifoQueue is set to true."
             )));
         }
-        AttributeName::DeduplicationScope => AttributeChange::DeduplicationScope(
-            scope_of(value).ok_or_else(|| invalid(name.as_str()))?,
-        ),
+        AttributeName::DeduplicationScope => {
+            AttributeChange::DeduplicationScope(scope_of(value).ok_or_else(|| invalid(name.as_str()))?)
+        }
         AttributeName::FifoThroughputLimit => AttributeChange::FifoThroughputLimit(
             throughput_limit_of(value).ok_or_else(|| invalid(name.as_str()))?,
         ),
@@ -177,7 +179,9 @@ fn throughput_limit_of(value: &str) -> Option<FifoThroughputLimit> {
 }
 
 fn refuse_two_encryptions(changes: &[AttributeChange]) -> Result<(), ApiError> {
-    let has_key = changes.iter().any(|change| matches!(change, AttributeChange::KmsMasterKeyId(Some(_))));
+    let has_key = changes
+        .iter()
+        .any(|change| matches!(change, AttributeChange::KmsMasterKeyId(Some(_))));
     if has_key && changes.contains(&AttributeChange::SqsManagedSseEnabled(true)) {
         return Err(ApiError::InvalidAttributeName(
             "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or \
@@ -192,17 +196,35 @@ fn refuse_two_encryptions(changes: &[AttributeChange]) -> Result<(), ApiError> {
 pub(crate) fn shown(attributes: &QueueAttributes, options: &ApiOptions) -> Vec<(&'static str, String)> {
     let mut shown = Vec::with_capacity(16);
     let mut show = |name: AttributeName, value: String| shown.push((name.as_str(), value));
-    show(AttributeName::VisibilityTimeout, attributes.visibility_timeout_seconds.to_string());
+    show(
+        AttributeName::VisibilityTimeout,
+        attributes.visibility_timeout_seconds.to_string(),
+    );
     show(AttributeName::DelaySeconds, attributes.delay_seconds.to_string());
-    show(AttributeName::MessageRetentionPeriod, attributes.message_retention_seconds.to_string());
-    show(AttributeName::MaximumMessageSize, attributes.maximum_message_bytes.to_string());
-    show(AttributeName::ReceiveMessageWaitTimeSeconds, attributes.receive_wait_seconds.to_string());
-    show(AttributeName::SqsManagedSseEnabled, attributes.sqs_managed_sse.to_string());
+    show(
+        AttributeName::MessageRetentionPeriod,
+        attributes.message_retention_seconds.to_string(),
+    );
+    show(
+        AttributeName::MaximumMessageSize,
+        attributes.maximum_message_bytes.to_string(),
+    );
+    show(
+        AttributeName::ReceiveMessageWaitTimeSeconds,
+        attributes.receive_wait_seconds.to_string(),
+    );
+    show(
+        AttributeName::SqsManagedSseEnabled,
+        attributes.sqs_managed_sse.to_string(),
+    );
     if let Some(policy) = &attributes.policy {
         show(AttributeName::Policy, policy.to_string());
     }
     if let Some(policy) = &attributes.redrive_policy {
-        show(AttributeName::RedrivePolicy, redrive::policy_text(policy, &options.region));
+        show(
+            AttributeName::RedrivePolicy,
+            redrive::policy_text(policy, &options.region),
+        );
     }
     if let Some(policy) = &attributes.redrive_allow_policy {
         show(AttributeName::RedriveAllowPolicy, policy.to_string());
@@ -212,7 +234,10 @@ pub(crate) fn shown(attributes: &QueueAttributes, options: &ApiOptions) -> Vec<(
     }
     // Recorded: setting the default value takes the attribute away again.
     if attributes.kms_reuse_seconds != QueueAttributes::KMS_REUSE_SECONDS_DEFAULT {
-        show(AttributeName::KmsDataKeyReusePeriodSeconds, attributes.kms_reuse_seconds.to_string());
+        show(
+            AttributeName::KmsDataKeyReusePeriodSeconds,
+            attributes.kms_reuse_seconds.to_string(),
+        );
     }
     if let Some(fifo) = &attributes.fifo {
         show_fifo(fifo, &mut shown);
@@ -255,7 +280,10 @@ mod tests {
             is_dev: false,
         };
         let key = queue_url::resolve(queue, TenantId::DEV).unwrap();
-        let pairs = attributes.iter().map(|(name, value)| (Text::from(*name), Text::from(*value))).collect();
+        let pairs = attributes
+            .iter()
+            .map(|(name, value)| (Text::from(*name), Text::from(*value)))
+            .collect();
         parse(&Pairs(pairs), &key, &options)
     }
 
@@ -274,20 +302,70 @@ mod tests {
 
     #[test]
     fn values_are_read_within_their_bounds() {
-        check("q", "VisibilityTimeout", "0", AttributeChange::VisibilityTimeout(0));
-        check("q", "VisibilityTimeout", "43200", AttributeChange::VisibilityTimeout(43_200));
+        check(
+            "q",
+            "VisibilityTimeout",
+            "0",
+            AttributeChange::VisibilityTimeout(0),
+        );
+        check(
+            "q",
+            "VisibilityTimeout",
+            "43200",
+            AttributeChange::VisibilityTimeout(43_200),
+        );
         check("q", "DelaySeconds", "900", AttributeChange::DelaySeconds(900));
-        check("q", "MessageRetentionPeriod", "60", AttributeChange::MessageRetentionPeriod(60));
-        check("q", "MaximumMessageSize", "1024", AttributeChange::MaximumMessageSize(1024));
-        check("q", "MaximumMessageSize", "1048576", AttributeChange::MaximumMessageSize(1_048_576));
-        check("q", "ReceiveMessageWaitTimeSeconds", "20", AttributeChange::ReceiveMessageWaitTimeSeconds(20));
+        check(
+            "q",
+            "MessageRetentionPeriod",
+            "60",
+            AttributeChange::MessageRetentionPeriod(60),
+        );
+        check(
+            "q",
+            "MaximumMessageSize",
+            "1024",
+            AttributeChange::MaximumMessageSize(1024),
+        );
+        check(
+            "q",
+            "MaximumMessageSize",
+            "1048576",
+            AttributeChange::MaximumMessageSize(1_048_576),
+        );
+        check(
+            "q",
+            "ReceiveMessageWaitTimeSeconds",
+            "20",
+            AttributeChange::ReceiveMessageWaitTimeSeconds(20),
+        );
         check("q", "Policy", "", AttributeChange::Policy(None));
-        check("q", "Policy", "{\"a\": 1}", AttributeChange::Policy(Some("{\"a\": 1}".into())));
+        check(
+            "q",
+            "Policy",
+            "{\"a\": 1}",
+            AttributeChange::Policy(Some("{\"a\": 1}".into())),
+        );
         check("q", "RedrivePolicy", "", AttributeChange::RedrivePolicy(None));
-        check("q", "RedriveAllowPolicy", "", AttributeChange::RedriveAllowPolicy(None));
+        check(
+            "q",
+            "RedriveAllowPolicy",
+            "",
+            AttributeChange::RedriveAllowPolicy(None),
+        );
         check("q", "KmsMasterKeyId", "", AttributeChange::KmsMasterKeyId(None));
-        check("q", "SqsManagedSseEnabled", "True", AttributeChange::SqsManagedSseEnabled(true));
-        check("q.fifo", "ContentBasedDeduplication", "FALSE", AttributeChange::ContentBasedDeduplication(false));
+        check(
+            "q",
+            "SqsManagedSseEnabled",
+            "True",
+            AttributeChange::SqsManagedSseEnabled(true),
+        );
+        check(
+            "q.fifo",
+            "ContentBasedDeduplication",
+            "FALSE",
+            AttributeChange::ContentBasedDeduplication(false),
+        );
         check("q.fifo", "DeduplicationScope", "messageGroup", {
             AttributeChange::DeduplicationScope(DeduplicationScope::MessageGroup)
         });
@@ -309,7 +387,11 @@ mod tests {
         for (queue, attributes, text) in [
             ("q", vec![("Foobar", "1")], "Unknown Attribute Foobar."),
             ("q", vec![("QueueArn", "1")], "Unknown Attribute QueueArn."),
-            ("q", vec![("ContentBasedDeduplication", "false")], "Unknown Attribute ContentBasedDeduplication."),
+            (
+                "q",
+                vec![("ContentBasedDeduplication", "false")],
+                "Unknown Attribute ContentBasedDeduplication.",
+            ),
             (
                 "q",
                 vec![("DeduplicationScope", "queue")],
@@ -334,7 +416,15 @@ mod tests {
 
     #[test]
     fn the_last_of_two_values_counts() {
-        let passed = parsed("q", &[("DelaySeconds", "1"), ("FifoQueue", "true"), ("DelaySeconds", "2")]).unwrap();
+        let passed = parsed(
+            "q",
+            &[
+                ("DelaySeconds", "1"),
+                ("FifoQueue", "true"),
+                ("DelaySeconds", "2"),
+            ],
+        )
+        .unwrap();
         assert_eq!(passed.changes, [AttributeChange::DelaySeconds(2)]);
         assert_eq!(passed.fifo_queue, Some(true));
     }

@@ -124,7 +124,11 @@ mod tests {
 
     fn check(ids: &[&str], expected: Result<(), ApiError>) {
         let texts: Vec<Text<'_>> = ids.iter().map(|id| Text::from(*id)).collect();
-        assert_eq!(check_ids(texts.iter().map(Some), "XBatchRequestEntry"), expected, "{ids:?}");
+        assert_eq!(
+            check_ids(texts.iter().map(Some), "XBatchRequestEntry"),
+            expected,
+            "{ids:?}"
+        );
     }
 
     #[test]
@@ -133,7 +137,10 @@ mod tests {
         check(&["a", "B-_9", &longest], Ok(()));
         check(&[], Err(ApiError::EmptyBatchRequest("XBatchRequestEntry")));
         check(&["x"; 11], Err(ApiError::TooManyEntriesInBatchRequest(11)));
-        check(&["a", "b", "a"], Err(ApiError::BatchEntryIdsNotDistinct("a".to_owned())));
+        check(
+            &["a", "b", "a"],
+            Err(ApiError::BatchEntryIdsNotDistinct("a".to_owned())),
+        );
         for wrong in ["", too_long.as_str(), "a b", "a.b", "ä"] {
             check(&["a", wrong], Err(ApiError::InvalidBatchEntryId));
         }

@@ -240,7 +240,9 @@ impl ApiError {
                 AuthError::SignatureDoesNotMatch(_) => Code::SignatureDoesNotMatch,
                 AuthError::RequestExpired(_) => Code::RequestExpired,
             },
-            Self::Overloaded | Self::OutcomeUnknown | Self::Stopping | Self::Recovering => Code::ServiceUnavailable,
+            Self::Overloaded | Self::OutcomeUnknown | Self::Stopping | Self::Recovering => {
+                Code::ServiceUnavailable
+            }
             Self::Internal => Code::InternalFailure,
         }
     }
@@ -371,18 +373,30 @@ impl Code {
     pub(crate) const fn wire(self) -> WireCode {
         match self {
             Self::BatchEntryIdsNotDistinct => {
-                modelled!(400, legacy!("BatchEntryIdsNotDistinct"), "BatchEntryIdsNotDistinct")
+                modelled!(
+                    400,
+                    legacy!("BatchEntryIdsNotDistinct"),
+                    "BatchEntryIdsNotDistinct"
+                )
             }
-            Self::BatchRequestTooLong => modelled!(400, legacy!("BatchRequestTooLong"), "BatchRequestTooLong"),
+            Self::BatchRequestTooLong => {
+                modelled!(400, legacy!("BatchRequestTooLong"), "BatchRequestTooLong")
+            }
             Self::EmptyBatchRequest => modelled!(400, legacy!("EmptyBatchRequest"), "EmptyBatchRequest"),
             Self::IncompleteSignature => generic!(400, "IncompleteSignature", "IncompleteSignatureException"),
             Self::InternalFailure => generic!(500, "InternalFailure", "InternalFailure"),
             Self::InvalidAction => generic!(400, "InvalidAction", "InvalidAction"),
             Self::InvalidAttributeName => modelled!(400, "InvalidAttributeName", "InvalidAttributeName"),
             Self::InvalidAttributeValue => modelled!(400, "InvalidAttributeValue", "InvalidAttributeValue"),
-            Self::InvalidBatchEntryId => modelled!(400, legacy!("InvalidBatchEntryId"), "InvalidBatchEntryId"),
-            Self::InvalidClientTokenId => generic!(403, "InvalidClientTokenId", "UnrecognizedClientException"),
-            Self::InvalidMessageContents => modelled!(400, "InvalidMessageContents", "InvalidMessageContents"),
+            Self::InvalidBatchEntryId => {
+                modelled!(400, legacy!("InvalidBatchEntryId"), "InvalidBatchEntryId")
+            }
+            Self::InvalidClientTokenId => {
+                generic!(403, "InvalidClientTokenId", "UnrecognizedClientException")
+            }
+            Self::InvalidMessageContents => {
+                modelled!(400, "InvalidMessageContents", "InvalidMessageContents")
+            }
             Self::InvalidParameterValue => {
                 generic!(400, "InvalidParameterValue", "InvalidParameterValueException")
             }
@@ -390,7 +404,11 @@ impl Code {
             Self::MethodNotAllowed => generic!(405, "MethodNotAllowed", "MethodNotAllowed"),
             Self::MissingAction => generic!(400, "MissingAction", "MissingAction"),
             Self::MissingAuthenticationToken => {
-                generic!(403, "MissingAuthenticationToken", "MissingAuthenticationTokenException")
+                generic!(
+                    403,
+                    "MissingAuthenticationToken",
+                    "MissingAuthenticationTokenException"
+                )
             }
             Self::MissingParameter => generic!(400, "MissingParameter", "MissingRequiredParameterException"),
             Self::OverLimit => modelled!(403, "OverLimit", "OverLimit"),
@@ -402,15 +420,23 @@ impl Code {
             }
             Self::QueueDoesNotExist => modelled!(400, legacy!("NonExistentQueue"), "QueueDoesNotExist"),
             Self::QueueNameExists => modelled!(400, "QueueAlreadyExists", "QueueNameExists"),
-            Self::ReceiptHandleIsInvalid => modelled!(400, "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid"),
+            Self::ReceiptHandleIsInvalid => {
+                modelled!(400, "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid")
+            }
             Self::RequestExpired => generic!(403, "RequestExpired", "RequestExpired"),
             Self::RequestTimeout => generic!(408, "RequestTimeout", "RequestTimeout"),
             Self::RequestTooLarge => generic!(413, "RequestEntityTooLarge", "RequestEntityTooLarge"),
             Self::Serialization => generic!(400, "MalformedInput", "SerializationException"),
             Self::ServiceUnavailable => generic!(503, "ServiceUnavailable", "ServiceUnavailableException"),
-            Self::SignatureDoesNotMatch => generic!(403, "SignatureDoesNotMatch", "InvalidSignatureException"),
+            Self::SignatureDoesNotMatch => {
+                generic!(403, "SignatureDoesNotMatch", "InvalidSignatureException")
+            }
             Self::TooManyEntriesInBatchRequest => {
-                modelled!(400, legacy!("TooManyEntriesInBatchRequest"), "TooManyEntriesInBatchRequest")
+                modelled!(
+                    400,
+                    legacy!("TooManyEntriesInBatchRequest"),
+                    "TooManyEntriesInBatchRequest"
+                )
             }
             Self::UnknownOperation => generic!(404, "UnknownOperationException", "UnknownOperationException"),
             Self::UnsupportedOperation => {
@@ -434,7 +460,10 @@ mod tests {
         let check = |error: QueueError, code: &str, json_type: &str, text: &str| {
             let error = ApiError::of_queue(error, subject);
             let wire = error.code().wire();
-            assert_eq!((wire.query, wire.json_type.split_once('#').unwrap().1), (code, json_type));
+            assert_eq!(
+                (wire.query, wire.json_type.split_once('#').unwrap().1),
+                (code, json_type)
+            );
             assert_eq!(error.to_string(), text);
         };
         check(

@@ -22,6 +22,7 @@ mod request_id;
 mod wire;
 
 pub use actions::ACTIONS;
+pub use actions::ACTIONS;
 pub use api::{Answer, Api, ApiOptions, Refusal, refusal};
 pub use reference::reference;
 

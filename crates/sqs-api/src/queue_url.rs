@@ -50,7 +50,10 @@ mod tests {
             assert_eq!(name.as_deref(), expected, "{text:?}");
         };
         check("http://localhost:4100/123456789012/q", Some("q"));
-        check("https://sqs.us-east-1.amazonaws.com/123456789012/q.fifo", Some("q.fifo"));
+        check(
+            "https://sqs.us-east-1.amazonaws.com/123456789012/q.fifo",
+            Some("q.fifo"),
+        );
         check("http://proxy/mq/123456789012/q/", Some("q"));
         check("http://h/queue/us-east-1/123456789012/q", Some("q"));
         check("http://h/queue/q", Some("q"));

@@ -29,21 +29,34 @@ pub(crate) fn parse_policy(
     let invalid = |reason: &str| ApiError::invalid_value(text, AttributeName::RedrivePolicy.as_str(), reason);
     let document: Document =
         serde_json::from_str(text).map_err(|_| invalid("Redrive policy is not a valid JSON map."))?;
-    let missing = |name: &str| invalid(&format!("Redrive policy does not contain mandatory attribute: {name}."));
-    let arn = document.dead_letter_target_arn.ok_or_else(|| missing("deadLetterTargetArn"))?;
-    let count = document.max_receive_count.ok_or_else(|| missing("maxReceiveCount"))?;
+    let missing = |name: &str| {
+        invalid(&format!(
+            "Redrive policy does not contain mandatory attribute: {name}."
+        ))
+    };
+    let arn = document
+        .dead_letter_target_arn
+        .ok_or_else(|| missing("deadLetterTargetArn"))?;
+    let count = document
+        .max_receive_count
+        .ok_or_else(|| missing("maxReceiveCount"))?;
     // A number, or a text that is one.
     let count = count.as_str().map_or_else(|| count.to_string(), str::to_owned);
-    let max_receive_count = count.parse().ok().filter(|count| limits::MAX_RECEIVE_COUNT.contains(count));
+    let max_receive_count = count
+        .parse()
+        .ok()
+        .filter(|count| limits::MAX_RECEIVE_COUNT.contains(count));
     let max_receive_count = max_receive_count.ok_or_else(|| {
         invalid(&format!(
             "Invalid value for maxReceiveCount: {count}, valid values are from 1 to 1000 both inclusive."
         ))
     })?;
-    let dead_letter_queue = own_queue(&arn, source, options)
-        .ok_or_else(|| invalid("Invalid value for deadLetterTargetArn."))?;
+    let dead_letter_queue =
+        own_queue(&arn, source, options).ok_or_else(|| invalid("Invalid value for deadLetterTargetArn."))?;
     if dead_letter_queue.name.is_fifo() != source.name.is_fifo() {
-        return Err(invalid("Dead letter target must be same type of queue as the source."));
+        return Err(invalid(
+            "Dead letter target must be same type of queue as the source.",
+        ));
     }
     Ok(RedrivePolicy {
         dead_letter_queue,
@@ -100,10 +113,14 @@ pub(crate) fn parse_allow_policy(text: &str) -> Result<String, ApiError> {
     let count = policy.source_queue_arns.len();
     match policy.redrive_permission {
         Permission::ByQueue if count == 0 || count > SOURCE_QUEUES_MAX => {
-            return Err(invalid("sourceQueueArns must name 1 to 10 queues when redrivePermission is byQueue."));
+            return Err(invalid(
+                "sourceQueueArns must name 1 to 10 queues when redrivePermission is byQueue.",
+            ));
         }
         Permission::AllowAll | Permission::DenyAll if count > 0 => {
-            return Err(invalid("sourceQueueArns can only be given when redrivePermission is byQueue."));
+            return Err(invalid(
+                "sourceQueueArns can only be given when redrivePermission is byQueue.",
+            ));
         }
         Permission::AllowAll | Permission::DenyAll | Permission::ByQueue => {}
     }
@@ -153,7 +170,9 @@ mod tests {
     fn check(text: &str, expected: Result<&str, &str>) {
         let parsed = parse_policy(text, &key("q"), &options(false));
         match (parsed, expected) {
-            (Ok(policy), Ok(canonical)) => assert_eq!(policy_text(&policy, &options(false).region), canonical),
+            (Ok(policy), Ok(canonical)) => {
+                assert_eq!(policy_text(&policy, &options(false).region), canonical)
+            }
             (Err(ApiError::InvalidParameterValue(message)), Err(part)) => {
                 assert!(message.contains(part), "{text}: {message}");
             }
@@ -163,27 +182,48 @@ mod tests {
 
     #[test]
     fn a_redrive_policy_has_one_canonical_form() {
-        let canonical = r#"{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:d","maxReceiveCount":5}"#;
+        let canonical =
+            r#"{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:d","maxReceiveCount":5}"#;
         check(canonical, Ok(canonical));
         check(
             r#" {"maxReceiveCount":"5", "deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:d"}"#,
             Ok(canonical),
         );
-        let of = |arn: &str, count: &str| format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{count}}}"#);
+        let of = |arn: &str, count: &str| {
+            format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":{count}}}"#)
+        };
         let own = "arn:aws:sqs:us-east-1:000000000000:d";
         for count in ["0", "1001", "\"x\"", "-1", "1.5", "true", "[]"] {
             check(&of(own, count), Err("maxReceiveCount"));
         }
-        check(r#"{"maxReceiveCount":5}"#, Err("mandatory attribute: deadLetterTargetArn"));
-        check(&format!(r#"{{"deadLetterTargetArn":"{own}"}}"#), Err("mandatory attribute: maxReceiveCount"));
+        check(
+            r#"{"maxReceiveCount":5}"#,
+            Err("mandatory attribute: deadLetterTargetArn"),
+        );
+        check(
+            &format!(r#"{{"deadLetterTargetArn":"{own}"}}"#),
+            Err("mandatory attribute: maxReceiveCount"),
+        );
         check("not json", Err("not a valid JSON map"));
         check("5", Err("not a valid JSON map"));
-        check(&of("arn:aws:sqs:us-east-1:000000000000:d.fifo", "5"), Err("same type"));
-        check(&of("arn:aws:sqs:us-east-1:111111111111:d", "5"), Err("deadLetterTargetArn"));
-        check(&of("arn:aws:sqs:eu-west-1:000000000000:d", "5"), Err("deadLetterTargetArn"));
+        check(
+            &of("arn:aws:sqs:us-east-1:000000000000:d.fifo", "5"),
+            Err("same type"),
+        );
+        check(
+            &of("arn:aws:sqs:us-east-1:111111111111:d", "5"),
+            Err("deadLetterTargetArn"),
+        );
+        check(
+            &of("arn:aws:sqs:eu-west-1:000000000000:d", "5"),
+            Err("deadLetterTargetArn"),
+        );
         check(&of("d", "5"), Err("deadLetterTargetArn"));
         // The recordings set a queue as its own target.
-        check(&of("arn:aws:sqs:us-east-1:000000000000:q", "5"), Ok(&of("arn:aws:sqs:us-east-1:000000000000:q", "5")));
+        check(
+            &of("arn:aws:sqs:us-east-1:000000000000:q", "5"),
+            Ok(&of("arn:aws:sqs:us-east-1:000000000000:q", "5")),
+        );
     }
 
     #[test]
@@ -195,14 +235,31 @@ mod tests {
 
     #[test]
     fn an_allow_policy_names_who_may_use_the_queue() {
-        let by_queue = r#"{"redrivePermission":"byQueue","sourceQueueArns":["arn:aws:sqs:us-east-1:000000000000:q"]}"#;
+        let by_queue =
+            r#"{"redrivePermission":"byQueue","sourceQueueArns":["arn:aws:sqs:us-east-1:000000000000:q"]}"#;
         for (text, canonical, q_may) in [
-            (r#"{"redrivePermission":"allowAll"}"#, Some(r#"{"redrivePermission":"allowAll"}"#), true),
-            (r#"{ "redrivePermission" : "denyAll" }"#, Some(r#"{"redrivePermission":"denyAll"}"#), false),
+            (
+                r#"{"redrivePermission":"allowAll"}"#,
+                Some(r#"{"redrivePermission":"allowAll"}"#),
+                true,
+            ),
+            (
+                r#"{ "redrivePermission" : "denyAll" }"#,
+                Some(r#"{"redrivePermission":"denyAll"}"#),
+                false,
+            ),
             (by_queue, Some(by_queue), true),
             (r#"{"redrivePermission":"byQueue"}"#, None, false),
-            (r#"{"redrivePermission":"byQueue","sourceQueueArns":["q"]}"#, None, false),
-            (r#"{"redrivePermission":"denyAll","sourceQueueArns":["q"]}"#, None, false),
+            (
+                r#"{"redrivePermission":"byQueue","sourceQueueArns":["q"]}"#,
+                None,
+                false,
+            ),
+            (
+                r#"{"redrivePermission":"denyAll","sourceQueueArns":["q"]}"#,
+                None,
+                false,
+            ),
             (r#"{"redrivePermission":"other"}"#, None, false),
             ("{}", None, false),
             ("", None, false),

@@ -66,7 +66,10 @@ fn write_action(page: &mut String, entry: &Entry) {
     line("| Parameter | | Meaning |\n|---|---|---|".to_owned());
     for parameter in doc.parameters {
         let necessity = if parameter.is_required { "required" } else { "" };
-        line(format!("| `{}` | {necessity} | {} |", parameter.name, parameter.meaning));
+        line(format!(
+            "| `{}` | {necessity} | {} |",
+            parameter.name, parameter.meaning
+        ));
     }
     line(String::new());
     if !doc.errors.is_empty() {
@@ -88,7 +91,10 @@ fn write_errors(page: &mut String, errors: &[Code]) {
     page.push_str("| Status | Query code | JSON type |\n|---|---|---|\n");
     for code in errors {
         let wire = code.wire();
-        let json_name = wire.json_type.split_once('#').map_or(wire.json_type, |(_, name)| name);
+        let json_name = wire
+            .json_type
+            .split_once('#')
+            .map_or(wire.json_type, |(_, name)| name);
         writeln!(page, "| {} | `{}` | `{json_name}` |", wire.status, wire.query)
             .expect("a String takes everything");
     }
@@ -105,6 +111,9 @@ mod tests {
             std::fs::write(path, reference()).unwrap();
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(written == reference(), "docs/reference/actions.md is out of date; run with UPDATE_REFERENCE=1");
+        assert!(
+            written == reference(),
+            "docs/reference/actions.md is out of date; run with UPDATE_REFERENCE=1"
+        );
     }
 }

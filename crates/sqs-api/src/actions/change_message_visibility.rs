@@ -44,7 +44,10 @@ impl Action for ChangeMessageVisibility {
         let key = context.queue(request.queue_url.as_ref())?;
         let seconds = visibility_seconds(request.visibility_timeout)?;
         let handle = context.open_handle(request.receipt_handle.as_ref())?;
-        let mut results = context.broker.change_visibility(key, vec![(handle, seconds)]).await?;
+        let mut results = context
+            .broker
+            .change_visibility(key, vec![(handle, seconds)])
+            .await?;
         let result = results.pop().expect("the broker gives a result for every handle");
         result.map_err(|error| {
             let subject = Subject {
@@ -66,8 +69,13 @@ pub(super) fn visibility_seconds(timeout: Option<i64>) -> Result<u32, ApiError> 
 /// Checks a VisibilityTimeout.
 pub(super) fn check_visibility(timeout: i64) -> Result<u32, ApiError> {
     let seconds = u32::try_from(timeout).ok();
-    seconds.filter(|seconds| limits::VISIBILITY_SECONDS.contains(seconds)).ok_or_else(|| {
-        let reason = format!("Must be >= 0 and <= {}, if provided.", limits::VISIBILITY_SECONDS_MAX);
-        ApiError::invalid_value(timeout, "VisibilityTimeout", &reason)
-    })
+    seconds
+        .filter(|seconds| limits::VISIBILITY_SECONDS.contains(seconds))
+        .ok_or_else(|| {
+            let reason = format!(
+                "Must be >= 0 and <= {}, if provided.",
+                limits::VISIBILITY_SECONDS_MAX
+            );
+            ApiError::invalid_value(timeout, "VisibilityTimeout", &reason)
+        })
 }

@@ -49,7 +49,10 @@ impl Action for CreateQueue {
                 "QueueName",
                 "1 to 80 letters, digits, hyphens and underscores; the name of a FIFO queue ends in `.fifo`.",
             ),
-            optional("Attributes", "Any of the attributes of SetQueueAttributes, and `FifoQueue`."),
+            optional(
+                "Attributes",
+                "Any of the attributes of SetQueueAttributes, and `FifoQueue`.",
+            ),
             optional("tags", "Up to 50 tags. They count only if the queue is new."),
         ],
         errors: &[
@@ -86,7 +89,10 @@ impl Action for CreateQueue {
 fn parse_name(name: &str, attributes: &Pairs<'_, Text<'_>>) -> Result<QueueName, ApiError> {
     let fifo_queue = attributes.0.iter().rfind(|(name, _)| name.as_str() == FIFO_QUEUE);
     let is_fifo = fifo_queue.is_some_and(|(_, value)| value.eq_ignore_ascii_case("true"));
-    let parsed = name.parse::<QueueName>().ok().filter(|name| name.is_fifo() == is_fifo);
+    let parsed = name
+        .parse::<QueueName>()
+        .ok()
+        .filter(|name| name.is_fifo() == is_fifo);
     let Some(parsed) = parsed else {
         return Err(ApiError::InvalidParameterValue(
             if is_fifo {
@@ -122,7 +128,9 @@ fn parse_tags(tags: &Pairs<'_, Text<'_>>) -> Result<Tags, ApiError> {
         parsed.insert(Box::from(&**key), Box::from(&**value));
     }
     if parsed.len() > TAGS_MAX {
-        return Err(ApiError::InvalidParameterValue(format!("Too many tags: a queue can have up to {TAGS_MAX}.")));
+        return Err(ApiError::InvalidParameterValue(format!(
+            "Too many tags: a queue can have up to {TAGS_MAX}."
+        )));
     }
     Ok(parsed.into_iter().collect())
 }
@@ -134,7 +142,11 @@ pub(super) async fn check_redrive(
     changes: &[AttributeChange],
 ) -> Result<(), ApiError> {
     let policy = changes.iter().find_map(|change| {
-        if let AttributeChange::RedrivePolicy(policy) = change { policy.as_ref() } else { None }
+        if let AttributeChange::RedrivePolicy(policy) = change {
+            policy.as_ref()
+        } else {
+            None
+        }
     });
     // A queue can be its own dead-letter queue, also one that is about to be created.
     let Some(policy) = policy.filter(|policy| policy.dead_letter_queue != *source) else {
@@ -142,15 +154,24 @@ pub(super) async fn check_redrive(
     };
     let text = redrive::policy_text(policy, &context.options.region);
     let refuse = |reason: &str| ApiError::invalid_value(&text, "RedrivePolicy", reason);
-    let target = context.broker.describe_queue(policy.dead_letter_queue.clone()).await;
+    let target = context
+        .broker
+        .describe_queue(policy.dead_letter_queue.clone())
+        .await;
     let target = target.map_err(|error| {
         let is_missing = error == BrokerError::Queue(QueueError::NoSuchQueue);
-        if is_missing { refuse("Dead letter target does not exist.") } else { error.into() }
+        if is_missing {
+            refuse("Dead letter target does not exist.")
+        } else {
+            error.into()
+        }
     })?;
     if redrive::allows(target.attributes.redrive_allow_policy.as_deref(), source) {
         Ok(())
     } else {
-        Err(refuse("The redrive allow policy of the dead letter target does not allow this queue."))
+        Err(refuse(
+            "The redrive allow policy of the dead letter target does not allow this queue.",
+        ))
     }
 }
 
@@ -188,7 +209,12 @@ mod tests {
         let long_key = "k".repeat(129);
         let long_value = "v".repeat(257);
         let of = |pairs: &[(&str, &str)]| {
-            parse_tags(&Pairs(pairs.iter().map(|(k, v)| (Text::from(*k), Text::from(*v))).collect()))
+            parse_tags(&Pairs(
+                pairs
+                    .iter()
+                    .map(|(k, v)| (Text::from(*k), Text::from(*v)))
+                    .collect(),
+            ))
         };
         let expected: Tags = vec![("a".into(), "".into()), ("b".into(), "2".into())];
         assert_eq!(of(&[("b", "1"), ("a", ""), ("b", "2")]), Ok(expected));

@@ -21,7 +21,10 @@ impl Action for DeleteMessage {
     const NAME: &'static str = "DeleteMessage";
     const DOC: Doc = Doc {
         summary: "Takes a received message out of its queue.",
-        parameters: &[QUEUE_URL, required("ReceiptHandle", "The handle from receiving the message.")],
+        parameters: &[
+            QUEUE_URL,
+            required("ReceiptHandle", "The handle from receiving the message."),
+        ],
         errors: &[Code::QueueDoesNotExist, Code::ReceiptHandleIsInvalid],
         notes: &[
             "Deleting again with the same handle succeeds.",

@@ -35,7 +35,10 @@ impl Action for DeleteMessageBatch {
         summary: "Takes up to ten received messages out of their queue, each with its own outcome.",
         parameters: &[
             QUEUE_URL,
-            required("Entries", "One to ten, each with an `Id` of its own and a `ReceiptHandle`."),
+            required(
+                "Entries",
+                "One to ten, each with an `Id` of its own and a `ReceiptHandle`.",
+            ),
         ],
         errors: &[
             Code::BatchEntryIdsNotDistinct,

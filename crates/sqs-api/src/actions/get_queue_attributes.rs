@@ -61,7 +61,10 @@ impl Action for GetQueueAttributes {
         summary: "Returns attributes of a queue, its counters among them.",
         parameters: &[
             QUEUE_URL,
-            optional("AttributeNames", "The names of the attributes, or `All`. Without names there is no answer."),
+            optional(
+                "AttributeNames",
+                "The names of the attributes, or `All`. Without names there is no answer.",
+            ),
         ],
         errors: &[Code::InvalidAttributeName, Code::QueueDoesNotExist],
         notes: &[

@@ -38,7 +38,10 @@ impl Action for ListQueues {
         parameters: &[
             optional("QueueNamePrefix", "Only queues whose names begin with it."),
             optional("MaxResults", "1 to 1,000 queues on a page."),
-            optional("NextToken", "The token of the page before. It is good for the same prefix only."),
+            optional(
+                "NextToken",
+                "The token of the page before. It is good for the same prefix only.",
+            ),
         ],
         errors: &[],
         notes: &["Without MaxResults there are up to 1,000 queues and never a token, as on AWS."],
@@ -46,13 +49,20 @@ impl Action for ListQueues {
     type Request<'a> = Request<'a>;
 
     async fn run<'a>(context: &'a Context<'a>, request: Request<'a>) -> Result<Reply, ApiError> {
-        let prefix = request.queue_name_prefix.as_deref().unwrap_or_default().to_owned();
+        let prefix = request
+            .queue_name_prefix
+            .as_deref()
+            .unwrap_or_default()
+            .to_owned();
         let max = max_results(request.max_results)?;
         let token = request.next_token.filter(|token| !token.is_empty());
         let after = token.map(|token| open_token(&token, &prefix)).transpose()?;
         let tenant = context.principal.tenant;
         let page_max = max.unwrap_or(limits::LIST_QUEUES_PAGE_MAX);
-        let page = context.broker.list_queues(tenant, prefix.clone(), after, page_max).await?;
+        let page = context
+            .broker
+            .list_queues(tenant, prefix.clone(), after, page_max)
+            .await?;
         let last = page.names.last().filter(|_| page.has_more && max.is_some());
         let next_token = last.map(|last| token_after(last, &prefix));
         let url = |name| context.queue_url(&QueueKey { tenant, name });
@@ -67,9 +77,16 @@ fn max_results(max: Option<i64>) -> Result<Option<usize>, ApiError> {
     let Some(max) = max else {
         return Ok(None);
     };
-    let in_bounds = usize::try_from(max).ok().filter(|max| (1..=limits::LIST_QUEUES_PAGE_MAX).contains(max));
-    let reason = format!("Must be between 1 and {}, if provided.", limits::LIST_QUEUES_PAGE_MAX);
-    in_bounds.map(Some).ok_or_else(|| ApiError::invalid_value(max, "MaxResults", &reason))
+    let in_bounds = usize::try_from(max)
+        .ok()
+        .filter(|max| (1..=limits::LIST_QUEUES_PAGE_MAX).contains(max));
+    let reason = format!(
+        "Must be between 1 and {}, if provided.",
+        limits::LIST_QUEUES_PAGE_MAX
+    );
+    in_bounds
+        .map(Some)
+        .ok_or_else(|| ApiError::invalid_value(max, "MaxResults", &reason))
 }
 
 /// Returns the token of the page after `last`. It carries the prefix, to notice when that changes between pages.
@@ -87,7 +104,11 @@ fn open_token(token: &str, prefix: &str) -> Result<QueueName, ApiError> {
             (token_prefix == prefix).then(|| last.parse().ok())?
         });
     opened.ok_or_else(|| {
-        ApiError::invalid_value(token, "NextToken", "It is not the token of a page of this listing.")
+        ApiError::invalid_value(
+            token,
+            "NextToken",
+            "It is not the token of a page of this listing.",
+        )
     })
 }
 
@@ -100,7 +121,13 @@ mod tests {
         let last: QueueName = "a-1.fifo".parse().unwrap();
         let token = token_after(&last, "a-");
         assert_eq!(open_token(&token, "a-"), Ok(last));
-        for (token, prefix) in [(token.as_str(), "a"), (token.as_str(), ""), ("", "a-"), ("%", "a-"), ("YQ", "")] {
+        for (token, prefix) in [
+            (token.as_str(), "a"),
+            (token.as_str(), ""),
+            ("", "a-"),
+            ("%", "a-"),
+            ("YQ", ""),
+        ] {
             assert!(open_token(token, prefix).is_err(), "{token} {prefix}");
         }
     }

@@ -107,8 +107,11 @@ impl Entry {
     }
 }
 
+/// How many actions this version has.
+const COUNT: usize = 14;
+
 /// The actions of this version.
-pub(crate) static TABLE: [Entry; 14] = [
+pub(crate) static TABLE: [Entry; COUNT] = [
     Entry::of::<change_message_visibility::ChangeMessageVisibility>(),
     Entry::of::<change_message_visibility_batch::ChangeMessageVisibilityBatch>(),
     Entry::of::<create_queue::CreateQueue>(),
@@ -130,6 +133,18 @@ pub static ACTIONS: [&str; TABLE.len()] = {
     let mut names = [""; TABLE.len()];
     let mut at = 0;
     while at < names.len() {
+        names[at] = TABLE[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// The names of the actions that this version has: what [`Answer::action`](crate::Answer::action) can be, beside
+/// `unknown`.
+pub static ACTIONS: [&str; COUNT] = {
+    let mut names = [""; COUNT];
+    let mut at = 0;
+    while at < COUNT {
         names[at] = TABLE[at].name;
         at += 1;
     }
@@ -171,6 +186,16 @@ pub(crate) fn find(name: &str) -> Known {
     }
 }
 
+/// The actions whose requests the tests of the wire formats read.
+#[cfg(test)]
+pub(crate) mod testing {
+    pub(crate) use super::change_message_visibility_batch::ChangeMessageVisibilityBatch;
+    pub(crate) use super::create_queue::CreateQueue;
+    pub(crate) use super::receive_message::ReceiveMessage;
+    pub(crate) use super::send_message::SendMessage;
+    pub(crate) use super::send_message_batch::SendMessageBatch;
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -193,7 +218,14 @@ mod tests {
         let folder = format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_dir(folder)
             .unwrap()
-            .filter_map(|file| file.unwrap().file_name().to_str().unwrap().strip_suffix(suffix).map(str::to_owned))
+            .filter_map(|file| {
+                file.unwrap()
+                    .file_name()
+                    .to_str()
+                    .unwrap()
+                    .strip_suffix(suffix)
+                    .map(str::to_owned)
+            })
             .collect()
     }
 

@@ -45,11 +45,26 @@ impl Action for ReceiveMessage {
         parameters: &[
             QUEUE_URL,
             optional("MaxNumberOfMessages", "1 to 10; 1 if it is not given."),
-            optional("VisibilityTimeout", "0 to 43,200 seconds; the queue's own if it is not given."),
-            optional("WaitTimeSeconds", "0 to 20 seconds to wait for a message; the queue's own if it is not given."),
-            optional("MessageSystemAttributeNames", "Names of system attributes to return, or `All`."),
-            optional("AttributeNames", "The older name of the same; the names of both count."),
-            optional("MessageAttributeNames", "Names of attributes to return, prefixes as in `foo.*`, or `All`."),
+            optional(
+                "VisibilityTimeout",
+                "0 to 43,200 seconds; the queue's own if it is not given.",
+            ),
+            optional(
+                "WaitTimeSeconds",
+                "0 to 20 seconds to wait for a message; the queue's own if it is not given.",
+            ),
+            optional(
+                "MessageSystemAttributeNames",
+                "Names of system attributes to return, or `All`.",
+            ),
+            optional(
+                "AttributeNames",
+                "The older name of the same; the names of both count.",
+            ),
+            optional(
+                "MessageAttributeNames",
+                "Names of attributes to return, prefixes as in `foo.*`, or `All`.",
+            ),
             optional(
                 "ReceiveRequestAttemptId",
                 "1 to 128 letters, digits and punctuation, on FIFO queues. Accepted and checked; see below.",
@@ -69,7 +84,11 @@ impl Action for ReceiveMessage {
     async fn run<'a>(context: &'a Context<'a>, request: Request<'a>) -> Result<Reply, ApiError> {
         let key = context.queue(request.queue_url.as_ref())?;
         let options = receive_options(&request)?;
-        if let Some(id) = request.receive_request_attempt_id.as_ref().filter(|_| key.name.is_fifo()) {
+        if let Some(id) = request
+            .receive_request_attempt_id
+            .as_ref()
+            .filter(|_| key.name.is_fifo())
+        {
             check_id(id, "ReceiveRequestAttemptId")?;
         }
         let mut system = request.message_system_attribute_names.unwrap_or_default();
@@ -101,7 +120,13 @@ fn message<'a>(
     match Content::decode(&received.content) {
         Ok(content) => {
             let receipt_handle = context.broker.seal(context.principal.tenant, &delivery.handle);
-            Some(Message::new(content, delivery, receipt_handle, wanted, &context.options.region))
+            Some(Message::new(
+                content,
+                delivery,
+                receipt_handle,
+                wanted,
+                &context.options.region,
+            ))
         }
         Err(error) => {
             tracing::error!(queue = %key, sequence = delivery.handle.sequence.0, %error, "unreadable message");
@@ -113,7 +138,10 @@ fn message<'a>(
 fn receive_options(request: &Request<'_>) -> Result<ReceiveOptions, ApiError> {
     let max = request.max_number_of_messages.unwrap_or(1);
     let max = in_range(max, 1..=limits::RECEIVE_MESSAGES_MAX).ok_or_else(|| {
-        let reason = format!("Must be between 1 and {}, if provided.", limits::RECEIVE_MESSAGES_MAX);
+        let reason = format!(
+            "Must be between 1 and {}, if provided.",
+            limits::RECEIVE_MESSAGES_MAX
+        );
         ApiError::invalid_value(max, "MaxNumberOfMessages", &reason)
     })?;
     let wait_seconds = request.wait_time_seconds.map(|seconds| {
@@ -139,8 +167,18 @@ mod tests {
 
     fn check(json: &str, expected: Result<(u32, Option<u32>, Option<u32>), &str>) {
         let options = receive_options(&serde_json::from_str(json).unwrap());
-        let parts = options.map(|options| (options.max, options.visibility_timeout_seconds, options.wait_seconds));
-        assert_eq!(parts.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{json}");
+        let parts = options.map(|options| {
+            (
+                options.max,
+                options.visibility_timeout_seconds,
+                options.wait_seconds,
+            )
+        });
+        assert_eq!(
+            parts.map_err(|error| error.to_string()),
+            expected.map_err(str::to_owned),
+            "{json}"
+        );
     }
 
     #[test]
@@ -164,8 +202,10 @@ mod tests {
         }
         check(
             r#"{"VisibilityTimeout":43201}"#,
-            Err("Value 43201 for parameter VisibilityTimeout is invalid. Reason: Must be >= 0 and <= 43200, if \
-                 provided."),
+            Err(
+                "Value 43201 for parameter VisibilityTimeout is invalid. Reason: Must be >= 0 and <= 43200, if \
+                 provided.",
+            ),
         );
     }
 }

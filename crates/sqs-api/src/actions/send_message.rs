@@ -32,14 +32,18 @@ pub(super) const MESSAGE_BODY: Parameter = required(
     "MessageBody",
     "The body: at least one character, of those that XML allows. Body and attributes have at most 1,048,576 bytes.",
 );
-pub(super) const DELAY_SECONDS: Parameter =
-    optional("DelaySeconds", "0 to 900 seconds before the message can be received. Standard queues only.");
+pub(super) const DELAY_SECONDS: Parameter = optional(
+    "DelaySeconds",
+    "0 to 900 seconds before the message can be received. Standard queues only.",
+);
 pub(super) const MESSAGE_ATTRIBUTES: Parameter = optional(
     "MessageAttributes",
     "Up to ten attributes of type String, Number or Binary, each with a label of the client's own if it likes.",
 );
-pub(super) const MESSAGE_SYSTEM_ATTRIBUTES: Parameter =
-    optional("MessageSystemAttributes", "`AWSTraceHeader`; the header `X-Amzn-Trace-Id` sets the same.");
+pub(super) const MESSAGE_SYSTEM_ATTRIBUTES: Parameter = optional(
+    "MessageSystemAttributes",
+    "`AWSTraceHeader`; the header `X-Amzn-Trace-Id` sets the same.",
+);
 pub(super) const MESSAGE_GROUP_ID: Parameter = optional(
     "MessageGroupId",
     "1 to 128 letters, digits and punctuation. A FIFO queue needs it; a standard queue keeps and shows it.",
@@ -83,7 +87,9 @@ impl Action for SendMessage {
         let (entry, sent) = draft.check(&key.name)?.into_entry(context);
         let name = key.name.clone();
         let mut results = context.broker.enqueue(key, vec![entry]).await?;
-        let enqueued = results.pop().expect("the broker gives a result for every entry")?;
+        let enqueued = results
+            .pop()
+            .expect("the broker gives a result for every entry")?;
         Ok(context.reply(&sent.stored(&enqueued, &name)))
     }
 }

@@ -117,7 +117,9 @@ fn check_whole(drafts: &[Draft<'_>], key: &QueueKey) -> Result<(), ApiError> {
     }
     if key.name.is_fifo() && drafts.iter().any(|draft| draft.group.is_none()) {
         // Recorded: the text of a missing parameter under another code.
-        return Err(ApiError::InvalidParameterValue(ApiError::missing("MessageGroupId").to_string()));
+        return Err(ApiError::InvalidParameterValue(
+            ApiError::missing("MessageGroupId").to_string(),
+        ));
     }
     Ok(())
 }

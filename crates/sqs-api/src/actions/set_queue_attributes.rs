@@ -34,7 +34,11 @@ impl Action for SetQueueAttributes {
                  `ContentBasedDeduplication`, `DeduplicationScope`, `FifoThroughputLimit`.",
             ),
         ],
-        errors: &[Code::InvalidAttributeName, Code::InvalidAttributeValue, Code::QueueDoesNotExist],
+        errors: &[
+            Code::InvalidAttributeName,
+            Code::InvalidAttributeValue,
+            Code::QueueDoesNotExist,
+        ],
         notes: &[
             "An empty text removes `Policy`, `RedrivePolicy`, `RedriveAllowPolicy` and `KmsMasterKeyId`.",
             "`Policy` is stored and shown; it is not evaluated in this version.",

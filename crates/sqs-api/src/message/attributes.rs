@@ -89,7 +89,9 @@ impl Checked<'_> {
 }
 
 /// Checks user attributes.
-pub(super) fn check_user<'a>(attributes: Pairs<'a, AttributeInput<'a>>) -> Result<Vec<Checked<'a>>, ApiError> {
+pub(super) fn check_user<'a>(
+    attributes: Pairs<'a, AttributeInput<'a>>,
+) -> Result<Vec<Checked<'a>>, ApiError> {
     if attributes.0.len() > limits::MESSAGE_ATTRIBUTES_MAX {
         return Err(ApiError::InvalidParameterValue(format!(
             "Number of message attributes [{}] exceeds the allowed maximum [{}].",
@@ -101,10 +103,17 @@ pub(super) fn check_user<'a>(attributes: Pairs<'a, AttributeInput<'a>>) -> Resul
     for (name, input) in attributes.0 {
         check_name(&name)?;
         if checked.iter().any(|earlier| earlier.name == name) {
-            return Err(invalid(format!("Message (user) attribute name '{}' is given twice.", &*name)));
+            return Err(invalid(format!(
+                "Message (user) attribute name '{}' is given twice.",
+                &*name
+            )));
         }
         let (data_type, value) = check_value(&name, input, "user")?;
-        checked.push(Checked { name, data_type, value });
+        checked.push(Checked {
+            name,
+            data_type,
+            value,
+        });
     }
     Ok(checked)
 }
@@ -116,7 +125,10 @@ pub(super) fn check_system<'a>(
     let mut trace_header = None;
     for (name, input) in attributes.0 {
         if name.as_str() != TRACE_HEADER {
-            return Err(invalid(format!("Message system attribute name '{}' is invalid.", &*name)));
+            return Err(invalid(format!(
+                "Message system attribute name '{}' is invalid.",
+                &*name
+            )));
         }
         let (data_type, value) = check_value(&name, input, "system")?;
         if data_type.as_str() != "String" {
@@ -125,7 +137,11 @@ pub(super) fn check_system<'a>(
                 &*name, &*data_type
             )));
         }
-        trace_header = Some(Checked { name, data_type, value });
+        trace_header = Some(Checked {
+            name,
+            data_type,
+            value,
+        });
     }
     Ok(trace_header)
 }
@@ -161,7 +177,9 @@ fn add_block(md5: &mut Md5, block: &[u8]) {
 
 fn check_name(name: &str) -> Result<(), ApiError> {
     if name.is_empty() {
-        return Err(invalid("The request must contain non-empty message (user) attribute names.".to_owned()));
+        return Err(invalid(
+            "The request must contain non-empty message (user) attribute names.".to_owned(),
+        ));
     }
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.len() > limits::MESSAGE_ATTRIBUTE_NAME_BYTES_MAX {
@@ -188,7 +206,8 @@ fn check_name(name: &str) -> Result<(), ApiError> {
 }
 
 fn has_prefix(name: &str, prefix: &str) -> bool {
-    name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+    name.get(..prefix.len())
+        .is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
 fn check_value<'a>(
@@ -196,9 +215,14 @@ fn check_value<'a>(
     input: AttributeInput<'a>,
     owner: &str,
 ) -> Result<(Text<'a>, Value<'a>), ApiError> {
-    let data_type = input.data_type.filter(|data_type| !data_type.is_empty()).ok_or_else(|| {
-        invalid(format!("The message attribute '{name}' must contain non-empty message attribute type."))
-    })?;
+    let data_type = input
+        .data_type
+        .filter(|data_type| !data_type.is_empty())
+        .ok_or_else(|| {
+            invalid(format!(
+                "The message attribute '{name}' must contain non-empty message attribute type."
+            ))
+        })?;
     let base = base_type(&data_type).ok_or_else(|| {
         invalid(format!(
             "The message attribute '{name}' has an invalid message attribute type, the set of supported type \
@@ -217,7 +241,11 @@ fn check_value<'a>(
         Some(Value::Binary(bytes)) if !bytes.is_empty() => Ok((data_type, Value::Binary(bytes))),
         Some(_) | None => Err(invalid(format!(
             "Message ({owner}) attribute '{name}' must contain a non-empty value of type '{}'.",
-            if base == BaseType::Binary { "Binary" } else { "String" }
+            if base == BaseType::Binary {
+                "Binary"
+            } else {
+                "String"
+            }
         ))),
     }
 }
@@ -236,7 +264,9 @@ fn base_type(data_type: &str) -> Option<BaseType> {
 
 fn binary<'a>(name: &str, text: &str) -> Result<Value<'a>, ApiError> {
     BASE64.decode(text).map(Value::Binary).map_err(|_| {
-        invalid(format!("The value of the message attribute '{name}' is not valid base64."))
+        invalid(format!(
+            "The value of the message attribute '{name}' is not valid base64."
+        ))
     })
 }
 
@@ -258,8 +288,9 @@ fn check_text(name: &str, text: &str, base: BaseType) -> Result<(), ApiError> {
 /// Whether a text is a decimal number within the bounds of SQS.
 fn is_number(text: &str) -> bool {
     // What else `f64` can be parsed from is words: inf, nan.
-    let has_number_characters =
-        text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E'));
+    let has_number_characters = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E'));
     let is_in_bounds = |number: f64| number == 0.0 || NUMBER_MAGNITUDES.contains(&number.abs());
     has_number_characters && text.parse().is_ok_and(is_in_bounds)
 }
@@ -322,16 +353,39 @@ mod tests {
         check("a", input("Binary", None, Some("AAEC/w==")), Ok(()));
         check("a", input("Binary", None, Some("AAEC/w")), Ok(()));
         let long_label = format!("Number.{}", "x".repeat(256));
-        for data_type in ["Foo", "string", "StringX", "Invalid", long_label.as_str(), "String.\0"] {
-            check("a", input(data_type, Some("1"), None), Err("supported type prefixes"));
+        for data_type in [
+            "Foo",
+            "string",
+            "StringX",
+            "Invalid",
+            long_label.as_str(),
+            "String.\0",
+        ] {
+            check(
+                "a",
+                input(data_type, Some("1"), None),
+                Err("supported type prefixes"),
+            );
         }
-        check("a", input("", Some("1"), None), Err("non-empty message attribute type"));
+        check(
+            "a",
+            input("", Some("1"), None),
+            Err("non-empty message attribute type"),
+        );
         let empty = "must contain a non-empty value of type 'String'.";
         check("a", input("String", Some(""), None), Err(empty));
         check("a", input("Number", None, None), Err(empty));
         check("a", input("String", None, Some("AA==")), Err(empty));
-        check("a", input("Binary", Some("x"), None), Err("value of type 'Binary'"));
-        check("a", input("Binary", None, Some("")), Err("value of type 'Binary'"));
+        check(
+            "a",
+            input("Binary", Some("x"), None),
+            Err("value of type 'Binary'"),
+        );
+        check(
+            "a",
+            input("Binary", None, Some("")),
+            Err("value of type 'Binary'"),
+        );
         check("a", input("Binary", None, Some("%%")), Err("base64"));
         check("a", input("String", Some("a\0"), None), Err("Invalid characters"));
         for number in ["abc", "1e999", "inf", "nan", "1e127", "--1", "1 ", "0x1", "."] {
@@ -346,13 +400,17 @@ mod tests {
     fn eleven_attributes_and_repeated_names_are_refused() {
         let many = |count: u32| {
             let names: Vec<String> = (0..count).map(|at| format!("n{at}")).collect();
-            let pairs = names.iter().map(|name| (Text::from(name.as_str()), input("String", Some("v"), None)));
+            let pairs = names
+                .iter()
+                .map(|name| (Text::from(name.as_str()), input("String", Some("v"), None)));
             check_user(Pairs(pairs.collect())).map(|checked| checked.len())
         };
         assert_eq!(many(10), Ok(10));
         assert_eq!(
             many(11),
-            Err(invalid("Number of message attributes [11] exceeds the allowed maximum [10].".to_owned()))
+            Err(invalid(
+                "Number of message attributes [11] exceeds the allowed maximum [10].".to_owned()
+            ))
         );
         let twice = Pairs(vec![
             (Text::from("n"), input("String", Some("v"), None)),
@@ -363,7 +421,11 @@ mod tests {
 
     #[test]
     fn the_digest_of_attributes_is_that_of_sqs() {
-        let attribute = |name, data_type, value| Attribute { name, data_type, value };
+        let attribute = |name, data_type, value| Attribute {
+            name,
+            data_type,
+            value,
+        };
         let check = |attributes: &[Attribute<'_>], expected: &str| {
             let digest = attributes_md5(attributes.iter().copied()).unwrap();
             let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -374,7 +436,11 @@ mod tests {
         check(&[color], "20ca9041878c8c65d5a4bf6eaf446c21");
         check(&[number, color], "31833069ae184730205fedd825b226c3");
         check(
-            &[attribute("raw", "Binary", AttributeValue::Binary(&[0, 1, 2, 0xff]))],
+            &[attribute(
+                "raw",
+                "Binary",
+                AttributeValue::Binary(&[0, 1, 2, 0xff]),
+            )],
             "04d2a89dc1acf658087f7d04c2bb86d6",
         );
         let trace = "Root=1-00000000-000000000000000000000000";

@@ -33,7 +33,11 @@ mod tests {
                 '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}'
             );
             let mut buffer = [0; 4];
-            assert_eq!(are_allowed(character.encode_utf8(&mut buffer)), expected, "U+{number:X}");
+            assert_eq!(
+                are_allowed(character.encode_utf8(&mut buffer)),
+                expected,
+                "U+{number:X}"
+            );
         }
         assert!(are_allowed(""));
         assert!(!are_allowed("a\u{ffff}b"));

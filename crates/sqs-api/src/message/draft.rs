@@ -48,7 +48,10 @@ pub(crate) struct Sent<'a> {
     body_md5: HexDigest,
     #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
     attributes_md5: Option<HexDigest>,
-    #[serde(rename = "MD5OfMessageSystemAttributes", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "MD5OfMessageSystemAttributes",
+        skip_serializing_if = "Option::is_none"
+    )]
     system_attributes_md5: Option<HexDigest>,
     #[serde(rename = "SequenceNumber", skip_serializing_if = "Option::is_none")]
     sequence_number: Option<String>,
@@ -61,7 +64,10 @@ impl<'a> Draft<'a> {
             let of = |text: &Option<Text<'_>>| text.as_ref().map_or(0, |text| text.len());
             // Base64 takes four characters for three bytes.
             let padding = |text: &Text<'_>| text.bytes().rev().take_while(|byte| *byte == b'=').count();
-            let binary = input.binary_value.as_ref().map_or(0, |text| (text.len() - padding(text)) * 3 / 4);
+            let binary = input
+                .binary_value
+                .as_ref()
+                .map_or(0, |text| (text.len() - padding(text)) * 3 / 4);
             name.len() + of(&input.data_type) + of(&input.string_value) + binary
         };
         let body = self.body.as_ref().map_or(0, |body| body.len());
@@ -125,7 +131,10 @@ fn check_delay(delay_seconds: Option<i64>, is_fifo: bool) -> Result<Option<u32>,
         .ok()
         .filter(|seconds| limits::DELAY_SECONDS.contains(seconds))
         .ok_or_else(|| {
-            let reason = format!("DelaySeconds must be >= 0 and <= {}.", limits::DELAY_SECONDS.end());
+            let reason = format!(
+                "DelaySeconds must be >= 0 and <= {}.",
+                limits::DELAY_SECONDS.end()
+            );
             ApiError::invalid_value(delay_seconds, "DelaySeconds", &reason)
         })?;
     match (is_fifo, seconds) {
@@ -161,7 +170,11 @@ impl Outgoing<'_> {
             sender: &context.principal.access_key_id,
             group: self.group.as_deref(),
             deduplication_id: self.deduplication_id.as_deref().or(hash_text.as_deref()),
-            trace_header: self.trace_header.as_ref().and_then(Checked::text).or(context.trace_header),
+            trace_header: self
+                .trace_header
+                .as_ref()
+                .and_then(Checked::text)
+                .or(context.trace_header),
             attributes: self.attributes.iter().map(Checked::as_attribute).collect(),
             body: &self.body,
         };
@@ -169,7 +182,9 @@ impl Outgoing<'_> {
             id: None,
             message_id: message_id.into(),
             body_md5: HexDigest::of_md5(&body_md5),
-            attributes_md5: attributes_md5(content.attributes.iter().copied()).as_ref().map(HexDigest::of_md5),
+            attributes_md5: attributes_md5(content.attributes.iter().copied())
+                .as_ref()
+                .map(HexDigest::of_md5),
             system_attributes_md5: attributes_md5(given_trace).as_ref().map(HexDigest::of_md5),
             sequence_number: None,
         };
@@ -222,25 +237,48 @@ mod tests {
     }
 
     fn check(queue: &str, draft: Draft<'_>, expected: Result<(), &str>) {
-        let result = draft.check(&queue.parse().unwrap()).map(|_| ()).map_err(|error| error.to_string());
+        let result = draft
+            .check(&queue.parse().unwrap())
+            .map(|_| ())
+            .map_err(|error| error.to_string());
         assert_eq!(result, expected.map_err(str::to_owned), "{queue}");
     }
 
     #[test]
     fn a_standard_queue_takes_what_the_recordings_take() {
         check("q", draft("b"), Ok(()));
-        check("q", Draft::default(), Err("The request must contain the parameter MessageBody."));
-        check("q", draft(""), Err("The request must contain the parameter MessageBody."));
-        check("q", draft("\u{8}"), Err(&ApiError::InvalidMessageContents.to_string()));
-        let grouped = |group| Draft { group: Some(Text::from(group)), ..draft("b") };
+        check(
+            "q",
+            Draft::default(),
+            Err("The request must contain the parameter MessageBody."),
+        );
+        check(
+            "q",
+            draft(""),
+            Err("The request must contain the parameter MessageBody."),
+        );
+        check(
+            "q",
+            draft("\u{8}"),
+            Err(&ApiError::InvalidMessageContents.to_string()),
+        );
+        let grouped = |group| Draft {
+            group: Some(Text::from(group)),
+            ..draft("b")
+        };
         check("q", grouped("g"), Ok(()));
         check(
             "q",
             grouped(""),
-            Err("Value  for parameter MessageGroupId is invalid. Reason: MessageGroupId can only include \
-                 alphanumeric and punctuation characters. 1 to 128 in length."),
+            Err(
+                "Value  for parameter MessageGroupId is invalid. Reason: MessageGroupId can only include \
+                 alphanumeric and punctuation characters. 1 to 128 in length.",
+            ),
         );
-        let delayed = |seconds| Draft { delay_seconds: Some(seconds), ..draft("b") };
+        let delayed = |seconds| Draft {
+            delay_seconds: Some(seconds),
+            ..draft("b")
+        };
         check("q", delayed(900), Ok(()));
         for seconds in [-1, 901, i64::MAX] {
             let text = format!(
@@ -248,26 +286,50 @@ mod tests {
             );
             check("q", delayed(seconds), Err(&text));
         }
-        let deduplicated = Draft { deduplication_id: Some(Text::from("d")), ..draft("b") };
+        let deduplicated = Draft {
+            deduplication_id: Some(Text::from("d")),
+            ..draft("b")
+        };
         check(
             "q",
             deduplicated,
-            Err("Value d for parameter MessageDeduplicationId is invalid. Reason: The request includes a parameter \
-                 that is not valid for this queue type."),
+            Err(
+                "Value d for parameter MessageDeduplicationId is invalid. Reason: The request includes a parameter \
+                 that is not valid for this queue type.",
+            ),
         );
     }
 
     #[test]
     fn a_fifo_queue_needs_a_group_and_takes_no_delay() {
-        let grouped = || Draft { group: Some(Text::from("g")), ..draft("b") };
+        let grouped = || Draft {
+            group: Some(Text::from("g")),
+            ..draft("b")
+        };
         check("q.fifo", grouped(), Ok(()));
-        check("q.fifo", draft("b"), Err("The request must contain the parameter MessageGroupId."));
-        check("q.fifo", Draft { delay_seconds: Some(0), ..grouped() }, Ok(()));
         check(
             "q.fifo",
-            Draft { delay_seconds: Some(2), ..grouped() },
-            Err("Value 2 for parameter DelaySeconds is invalid. Reason: The request include parameter that is not \
-                 valid for this queue type."),
+            draft("b"),
+            Err("The request must contain the parameter MessageGroupId."),
+        );
+        check(
+            "q.fifo",
+            Draft {
+                delay_seconds: Some(0),
+                ..grouped()
+            },
+            Ok(()),
+        );
+        check(
+            "q.fifo",
+            Draft {
+                delay_seconds: Some(2),
+                ..grouped()
+            },
+            Err(
+                "Value 2 for parameter DelaySeconds is invalid. Reason: The request include parameter that is not \
+                 valid for this queue type.",
+            ),
         );
     }
 
@@ -283,9 +345,15 @@ mod tests {
                     binary_value: Some(Text::from("AAEC/w==")),
                 },
             )]);
-            let draft = Draft { attributes, ..draft(&body) };
+            let draft = Draft {
+                attributes,
+                ..draft(&body)
+            };
             let size = draft.size();
-            (size, draft.check(&"q".parse().unwrap()).map(|outgoing| outgoing.size()))
+            (
+                size,
+                draft.check(&"q".parse().unwrap()).map(|outgoing| outgoing.size()),
+            )
         };
         assert_eq!(of(10), (21, Ok(21)));
         let most = 1_048_576 - 11;

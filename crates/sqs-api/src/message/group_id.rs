@@ -6,7 +6,8 @@ use crate::ApiError;
 
 /// Checks a group id or deduplication id: 1 to 128 letters, digits and punctuation. An empty one is a violation.
 pub(crate) fn check_id(id: &str, parameter: &str) -> Result<(), ApiError> {
-    let is_valid = (1..=limits::GROUP_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+    let is_valid =
+        (1..=limits::GROUP_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
     if is_valid {
         return Ok(());
     }

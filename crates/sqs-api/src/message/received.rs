@@ -67,7 +67,9 @@ pub(crate) struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn wants_system(&self, attribute: SystemAttribute) -> bool {
-        self.system.iter().any(|name| name.as_str() == "All" || name.as_str() == attribute.name())
+        self.system
+            .iter()
+            .any(|name| name.as_str() == "All" || name.as_str() == attribute.name())
     }
 
     fn wants_user(&self, name: &str) -> bool {
@@ -118,7 +120,9 @@ impl<'a> Message<'a> {
             body: content.body,
             attributes: SystemAttributes(attributes),
             // Over the attributes that are returned, so the client can check what it got.
-            attributes_md5: attributes_md5(user.iter().copied()).as_ref().map(HexDigest::of_md5),
+            attributes_md5: attributes_md5(user.iter().copied())
+                .as_ref()
+                .map(HexDigest::of_md5),
             message_attributes: UserAttributes(user),
         }
     }
@@ -140,15 +144,16 @@ fn system_attributes<'a>(
         SystemAttribute::ApproximateFirstReceiveTimestamp => {
             Some(delivery.first_received.as_millis().to_string().into())
         }
-        SystemAttribute::SequenceNumber => {
-            wanted.is_fifo.then(|| sequence_text(delivery.handle.sequence).into())
-        }
+        SystemAttribute::SequenceNumber => wanted
+            .is_fifo
+            .then(|| sequence_text(delivery.handle.sequence).into()),
         SystemAttribute::MessageDeduplicationId => content.deduplication_id.map(Into::into),
         SystemAttribute::MessageGroupId => content.group.map(Into::into),
         SystemAttribute::TraceHeader => content.trace_header.map(Into::into),
-        SystemAttribute::DeadLetterQueueSourceArn => {
-            delivery.dead_letter_source.as_ref().map(|key| queue_url::arn(region, key).into())
-        }
+        SystemAttribute::DeadLetterQueueSourceArn => delivery
+            .dead_letter_source
+            .as_ref()
+            .map(|key| queue_url::arn(region, key).into()),
     };
     SystemAttribute::ALL
         .into_iter()
@@ -252,7 +257,10 @@ mod tests {
             ..Wanted::default()
         };
         let count = |wanted: &Wanted<'_>| {
-            SystemAttribute::ALL.into_iter().filter(|attribute| wanted.wants_system(*attribute)).count()
+            SystemAttribute::ALL
+                .into_iter()
+                .filter(|attribute| wanted.wants_system(*attribute))
+                .count()
         };
         assert_eq!(count(&wanted(&[])), 0);
         assert_eq!(count(&wanted(&["SenderId", "Nonsense"])), 1);

@@ -43,7 +43,8 @@ impl<'a> Input<'a> {
             Self::Json(text) => {
                 // The parser checks UTF-8 string by string; once for the whole text is quicker for small bodies, and
                 // also refuses what stands between the strings.
-                let text = std::str::from_utf8(text).map_err(|_| ApiError::Serialization(NOT_UTF8.to_owned()))?;
+                let text =
+                    std::str::from_utf8(text).map_err(|_| ApiError::Serialization(NOT_UTF8.to_owned()))?;
                 Ok(serde_json::from_str(text)?)
             }
             Self::Query(parameters) => Ok(parameters.to_request()?),

@@ -24,7 +24,8 @@ impl Protocol {
     pub(crate) fn of(parts: &Parts) -> Self {
         let is_json = parts.method == Method::POST
             && (parts.headers.contains_key(TARGET)
-                || media_type(&parts.headers).is_some_and(|text| starts_with_ignoring_case(text, JSON_TYPE_PREFIX)));
+                || media_type(&parts.headers)
+                    .is_some_and(|text| starts_with_ignoring_case(text, JSON_TYPE_PREFIX)));
         if is_json {
             Self::Json
         } else if accepts_json(&parts.headers) {
@@ -78,7 +79,8 @@ fn accepts_json(headers: &HeaderMap) -> bool {
 }
 
 fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
-    text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+    text.get(..prefix.len())
+        .is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
 #[cfg(test)]
@@ -99,17 +101,41 @@ mod tests {
     #[test]
     fn the_head_of_a_request_tells_its_protocol() {
         let form = ("content-type", "application/x-www-form-urlencoded; charset=utf-8");
-        check("POST", &[("content-type", "application/x-amz-json-1.0")], Protocol::Json);
-        check("POST", &[("Content-Type", "Application/X-Amz-JSON-1.0")], Protocol::Json);
-        check("POST", &[("x-amz-target", "AmazonSQS.ListQueues")], Protocol::Json);
+        check(
+            "POST",
+            &[("content-type", "application/x-amz-json-1.0")],
+            Protocol::Json,
+        );
+        check(
+            "POST",
+            &[("Content-Type", "Application/X-Amz-JSON-1.0")],
+            Protocol::Json,
+        );
+        check(
+            "POST",
+            &[("x-amz-target", "AmazonSQS.ListQueues")],
+            Protocol::Json,
+        );
         check("POST", &[form], Protocol::QueryXml);
         check("POST", &[], Protocol::QueryXml);
         check("GET", &[], Protocol::QueryXml);
         check("GET", &[("accept", "*/*")], Protocol::QueryXml);
-        check("GET", &[("accept", "text/html, application/json;q=0.9")], Protocol::QueryJson);
-        check("POST", &[form, ("accept", "application/json")], Protocol::QueryJson);
+        check(
+            "GET",
+            &[("accept", "text/html, application/json;q=0.9")],
+            Protocol::QueryJson,
+        );
+        check(
+            "POST",
+            &[form, ("accept", "application/json")],
+            Protocol::QueryJson,
+        );
         // A browser's GET cannot speak JSON, whatever header it carries.
-        check("GET", &[("x-amz-target", "AmazonSQS.ListQueues")], Protocol::QueryXml);
+        check(
+            "GET",
+            &[("x-amz-target", "AmazonSQS.ListQueues")],
+            Protocol::QueryXml,
+        );
     }
 
     #[test]
@@ -123,7 +149,10 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             if let Some(value) = value {
-                headers.insert("content-type", http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+                headers.insert(
+                    "content-type",
+                    http::HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+                );
             }
             assert_eq!(is_form(&headers), expected, "{value:?}");
         }

@@ -89,9 +89,9 @@ impl<'a> Parameters<'a> {
             return Ok(());
         }
         let node = match &name {
-            Cow::Borrowed(name) => name
-                .split('.')
-                .fold(&mut self.root, |node, part| node.child_or_new(part, Cow::Borrowed)),
+            Cow::Borrowed(name) => name.split('.').fold(&mut self.root, |node, part| {
+                node.child_or_new(part, Cow::Borrowed)
+            }),
             Cow::Owned(name) => name.split('.').fold(&mut self.root, |node, part| {
                 node.child_or_new(part, |part| Cow::Owned(part.to_owned()))
             }),
@@ -125,9 +125,17 @@ impl<'a> Node<'a> {
         numbered
     }
 
-    fn child_or_new<'p>(&mut self, name: &'p str, owned: impl FnOnce(&'p str) -> Cow<'a, str>) -> &mut Node<'a> {
+    fn child_or_new<'p>(
+        &mut self,
+        name: &'p str,
+        owned: impl FnOnce(&'p str) -> Cow<'a, str>,
+    ) -> &mut Node<'a> {
         // The last one first: the parameters of one entry come together.
-        let at = match self.children.iter().rposition(|(child_name, _)| child_name == name) {
+        let at = match self
+            .children
+            .iter()
+            .rposition(|(child_name, _)| child_name == name)
+        {
             Some(at) => at,
             None => {
                 self.children.push((owned(name), Node::default()));
@@ -141,13 +149,22 @@ impl<'a> Node<'a> {
 fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, QueryError> {
     if !bytes.contains(&b'+') {
         return match Cow::from(percent_decode(bytes)) {
-            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| QueryError::NotUtf8),
-            Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|_| QueryError::NotUtf8),
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
+                .map(Cow::Borrowed)
+                .map_err(|_| QueryError::NotUtf8),
+            Cow::Owned(bytes) => String::from_utf8(bytes)
+                .map(Cow::Owned)
+                .map_err(|_| QueryError::NotUtf8),
         };
     }
-    let spaced: Vec<u8> = bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let spaced: Vec<u8> = bytes
+        .iter()
+        .map(|byte| if *byte == b'+' { b' ' } else { *byte })
+        .collect();
     let decoded = Cow::from(percent_decode(&spaced)).into_owned();
-    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| QueryError::NotUtf8)
+    String::from_utf8(decoded)
+        .map(Cow::Owned)
+        .map_err(|_| QueryError::NotUtf8)
 }
 
 #[cfg(test)]
@@ -172,13 +189,30 @@ mod tests {
         ] {
             assert_eq!(parameters.get(name), expected, "{name}");
         }
-        assert_eq!(parameters.root.child("a").unwrap().child("b").unwrap().value.as_deref(), Some("c"));
+        assert_eq!(
+            parameters
+                .root
+                .child("a")
+                .unwrap()
+                .child("b")
+                .unwrap()
+                .value
+                .as_deref(),
+            Some("c")
+        );
     }
 
     #[test]
     fn numbers_order_by_value_and_what_is_no_number_is_left_out() {
         let parameters = Parameters::read(Some("a.10=j&a.2=b&a.x=n&a.99999999999=o&a.1=a"), b"").unwrap();
-        let numbers: Vec<_> = parameters.root.child("a").unwrap().numbered().iter().map(|(n, _)| *n).collect();
+        let numbers: Vec<_> = parameters
+            .root
+            .child("a")
+            .unwrap()
+            .numbered()
+            .iter()
+            .map(|(n, _)| *n)
+            .collect();
         assert_eq!(numbers, [1, 2, 10]);
     }
 
@@ -192,7 +226,11 @@ mod tests {
             ("a=1", "a=2", QueryError::GivenTwice("a".to_owned())),
             ("", many.as_str(), QueryError::TooManyParameters),
         ] {
-            assert_eq!(Parameters::read(Some(query), form.as_bytes()).unwrap_err(), expected, "{query} {form}");
+            assert_eq!(
+                Parameters::read(Some(query), form.as_bytes()).unwrap_err(),
+                expected,
+                "{query} {form}"
+            );
         }
         assert!(Parameters::read(Some("a=1"), b"a=1").is_ok());
     }

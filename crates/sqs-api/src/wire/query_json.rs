@@ -16,7 +16,9 @@ pub(super) fn result_text(action: &str, request_id: &str, answer: &impl Serializ
         root.insert(format!("{action}Result"), reshape(answer));
     }
     root.insert("ResponseMetadata".to_owned(), json!({ "RequestId": request_id }));
-    json!({ format!("{action}Response"): root }).to_string().into_bytes()
+    json!({ format!("{action}Response"): root })
+        .to_string()
+        .into_bytes()
 }
 
 /// Returns the text of an error.
@@ -44,7 +46,13 @@ fn reshape_member((name, value): (String, Value)) -> (String, Value) {
         _ => Shape::One,
     };
     match (map, value) {
-        (Shape::Map { key, value: value_name }, Value::Object(entries)) => {
+        (
+            Shape::Map {
+                key,
+                value: value_name,
+            },
+            Value::Object(entries),
+        ) => {
             let entries = entries
                 .into_iter()
                 .map(|(entry, value)| json!({ key: entry, value_name: reshape(value) }))
@@ -73,7 +81,10 @@ mod tests {
 
     #[test]
     fn the_structure_is_that_of_the_xml() {
-        check(&Value::Null, &json!({"AResponse": {"ResponseMetadata": {"RequestId": "id"}}}));
+        check(
+            &Value::Null,
+            &json!({"AResponse": {"ResponseMetadata": {"RequestId": "id"}}}),
+        );
         check(
             &json!({"Attributes": {"a": "1"}}),
             &json!({"AResponse": {

@@ -36,7 +36,10 @@ struct Reader<'de> {
 
 impl<'de> Reader<'de> {
     fn text(&self) -> Result<&'de str, QueryError> {
-        self.node.value.as_deref().ok_or_else(|| QueryError::Missing(self.path.clone()))
+        self.node
+            .value
+            .as_deref()
+            .ok_or_else(|| QueryError::Missing(self.path.clone()))
     }
 
     fn parse<T: std::str::FromStr>(&self, expected: &'static str) -> Result<T, QueryError> {
@@ -155,7 +158,10 @@ struct Items<'de>(Vec<Reader<'de>>);
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = QueryError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, QueryError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, QueryError> {
         self.0.pop().map(|item| seed.deserialize(item)).transpose()
     }
 
@@ -257,13 +263,20 @@ mod tests {
     fn check_equal(query: &str, json: &str) {
         let parameters = Parameters::read(Some(query), b"").unwrap();
         let expected: Example<'_> = serde_json::from_str(json).unwrap();
-        assert_eq!(parameters.to_request::<Example<'_>>().unwrap(), expected, "{query}");
+        assert_eq!(
+            parameters.to_request::<Example<'_>>().unwrap(),
+            expected,
+            "{query}"
+        );
     }
 
     #[test]
     fn flat_parameters_read_as_json_does() {
         check_equal("Action=X&X-Amz-Signature=1", "{}");
-        check_equal("QueueUrl=q&DelaySeconds=-3", r#"{"QueueUrl":"q","DelaySeconds":-3}"#);
+        check_equal(
+            "QueueUrl=q&DelaySeconds=-3",
+            r#"{"QueueUrl":"q","DelaySeconds":-3}"#,
+        );
         check_equal("QueueUrl=", r#"{"QueueUrl":""}"#);
         let names = r#"{"AttributeNames":["All","Policy"]}"#;
         check_equal("AttributeName.2=Policy&AttributeName.1=All", names);
@@ -295,12 +308,22 @@ mod tests {
                     expected: "an integer",
                 },
             ),
-            ("Attribute.1.Name=a", QueryError::Missing("Attribute.1.Value".to_owned())),
-            ("Attribute.7.Value=a", QueryError::Missing("Attribute.7.Name".to_owned())),
+            (
+                "Attribute.1.Name=a",
+                QueryError::Missing("Attribute.1.Value".to_owned()),
+            ),
+            (
+                "Attribute.7.Value=a",
+                QueryError::Missing("Attribute.7.Name".to_owned()),
+            ),
             ("QueueUrl.1=a", QueryError::Missing("QueueUrl".to_owned())),
         ] {
             let parameters = Parameters::read(Some(query), b"").unwrap();
-            assert_eq!(parameters.to_request::<Example<'_>>().unwrap_err(), expected, "{query}");
+            assert_eq!(
+                parameters.to_request::<Example<'_>>().unwrap_err(),
+                expected,
+                "{query}"
+            );
         }
     }
 }

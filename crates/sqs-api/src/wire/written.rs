@@ -11,7 +11,12 @@ const NAMESPACE: &str = "http://queue.amazonaws.com/doc/2012-11-05/";
 /// Returns the body of an answer.
 ///
 /// An action without output answers `()`: no result element in XML, and `{}` in JSON, which every client can parse.
-pub(crate) fn result_body(protocol: Protocol, action: &str, request_id: &str, answer: &impl Serialize) -> Bytes {
+pub(crate) fn result_body(
+    protocol: Protocol,
+    action: &str,
+    request_id: &str,
+    answer: &impl Serialize,
+) -> Bytes {
     match protocol {
         Protocol::Json => json_body(answer),
         Protocol::QueryXml => xml_body(action, request_id, answer),
@@ -78,7 +83,11 @@ fn xml_body(action: &str, request_id: &str, answer: &impl Serialize) -> Bytes {
         out.push_str(part);
     }
     xml::write_element(&mut out, action, &format!("{action}Result"), answer);
-    for part in ["<ResponseMetadata><RequestId>", request_id, "</RequestId></ResponseMetadata></"] {
+    for part in [
+        "<ResponseMetadata><RequestId>",
+        request_id,
+        "</RequestId></ResponseMetadata></",
+    ] {
         out.push_str(part);
     }
     out.push_str(action);
@@ -111,7 +120,16 @@ mod tests {
 
     #[test]
     fn errors_have_the_form_of_their_protocol() {
-        let body = |protocol| error_body(protocol, "com.amazonaws.sqs#X", "Sender", "A.X", "it's <\"wrong\">", "id");
+        let body = |protocol| {
+            error_body(
+                protocol,
+                "com.amazonaws.sqs#X",
+                "Sender",
+                "A.X",
+                "it's <\"wrong\">",
+                "id",
+            )
+        };
         assert_eq!(
             body(Protocol::Json),
             r#"{"__type":"com.amazonaws.sqs#X","message":"it's <\"wrong\">"}"#

@@ -189,7 +189,11 @@ impl<'w, 'n> ser::Serializer for Element<'w, 'n> {
         })
     }
 
-    fn serialize_struct(mut self, _name: &'static str, _length: usize) -> Result<Structure<'w, 'n>, Unwritable> {
+    fn serialize_struct(
+        mut self,
+        _name: &'static str,
+        _length: usize,
+    ) -> Result<Structure<'w, 'n>, Unwritable> {
         self.open();
         Ok(Structure {
             content_from: self.out.len(),
@@ -299,7 +303,11 @@ impl SerializeStruct for Structure<'_, '_> {
     type Ok = ();
     type Error = Unwritable;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Unwritable> {
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), Unwritable> {
         value.serialize(Element {
             out: self.out,
             action: self.action,

@@ -9,18 +9,36 @@ use crate::world::Response;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     Answer(Value),
-    Error { status: u16, code: String, message: String },
+    Error {
+        status: u16,
+        code: String,
+        message: String,
+    },
 }
 
 pub(crate) fn of_json(response: &Response) -> Outcome {
-    assert_eq!(response.header("content-type"), Some("application/x-amz-json-1.0"));
+    assert_eq!(
+        response.header("content-type"),
+        Some("application/x-amz-json-1.0")
+    );
     assert!(response.header("x-amzn-requestid").is_some());
     let body: Value = serde_json::from_str(&response.body).unwrap();
     if response.status == 200 {
         return Outcome::Answer(body);
     }
-    let (code, fault) = response.header("x-amzn-query-error").unwrap().split_once(';').unwrap();
-    assert_eq!(fault, if response.status < 500 { "Sender" } else { "Receiver" });
+    let (code, fault) = response
+        .header("x-amzn-query-error")
+        .unwrap()
+        .split_once(';')
+        .unwrap();
+    assert_eq!(
+        fault,
+        if response.status < 500 {
+            "Sender"
+        } else {
+            "Receiver"
+        }
+    );
     assert!(body["__type"].as_str().unwrap().contains('#'));
     Outcome::Error {
         status: response.status,
@@ -35,13 +53,24 @@ pub(crate) fn of_xml(action: &str, response: &Response) -> Outcome {
     if response.status == 200 {
         assert_eq!(root.name, format!("{action}Response"));
         assert!(root.has_namespace);
-        let result = root.children.iter().find(|child| child.name == format!("{action}Result"));
+        let result = root
+            .children
+            .iter()
+            .find(|child| child.name == format!("{action}Result"));
         assert!(root.children.iter().any(|child| child.name == "ResponseMetadata"));
         return Outcome::Answer(result.map_or_else(|| json!({}), structure));
     }
     assert_eq!(root.name, "ErrorResponse");
     let error = &root.children[0];
-    let text = |name: &str| error.children.iter().find(|child| child.name == name).unwrap().text.clone();
+    let text = |name: &str| {
+        error
+            .children
+            .iter()
+            .find(|child| child.name == name)
+            .unwrap()
+            .text
+            .clone()
+    };
     Outcome::Error {
         status: response.status,
         code: text("Code"),
@@ -66,7 +95,9 @@ fn parse(xml: &str) -> Element {
     let mut open: Vec<Element> = vec![Element::default()];
     let begin = |start: &quick_xml::events::BytesStart<'_>| Element {
         name: start.name().as_ref().to_owned(),
-        has_namespace: start.attributes().any(|attribute| attribute.unwrap().key.as_ref() == "xmlns"),
+        has_namespace: start
+            .attributes()
+            .any(|attribute| attribute.unwrap().key.as_ref() == "xmlns"),
         ..Element::default()
     };
     loop {
@@ -90,7 +121,9 @@ fn parse(xml: &str) -> Element {
             }
             Event::Eof => break,
             Event::Decl(_) => {}
-            other => panic!("unexpected {other:?}"),
+            other @ (Event::CData(_) | Event::Comment(_) | Event::PI(_) | Event::DocType(_)) => {
+                panic!("unexpected {other:?}");
+            }
         }
     }
     open.pop().unwrap().children.pop().unwrap()
@@ -115,7 +148,9 @@ fn structure(element: &Element) -> Value {
                 } else {
                     structure(&child.children[1])
                 };
-                let map = members.entry(format!("{}s", child.name)).or_insert_with(|| json!({}));
+                let map = members
+                    .entry(format!("{}s", child.name))
+                    .or_insert_with(|| json!({}));
                 map[&child.children[0].text] = value;
             }
             "SenderFault" => {

@@ -38,17 +38,27 @@ struct Step {
 #[test]
 fn every_case_file_holds_in_both_protocols() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cases");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     files.sort();
     assert!(!files.is_empty());
     let failures: Vec<String> = files.iter().flat_map(|file| run_file(file)).collect();
-    assert!(failures.is_empty(), "\n{}\nUPDATE_CASES=1 accepts these answers.", failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "\n{}\nUPDATE_CASES=1 accepts these answers.",
+        failures.join("\n")
+    );
 }
 
 fn run_file(path: &Path) -> Vec<String> {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     let parts = read(&std::fs::read_to_string(path).unwrap());
-    assert!(matches!(&parts[0], Part::Remark(text) if text.starts_with("# ")), "{name} says what it shows");
+    assert!(
+        matches!(&parts[0], Part::Remark(text) if text.starts_with("# ")),
+        "{name} says what it shows"
+    );
     let mut answers = run(&parts, Protocol::Json);
     if std::env::var_os("UPDATE_CASES").is_some() {
         std::fs::write(path, updated(&parts, &mut answers.iter())).unwrap();
@@ -72,8 +82,17 @@ fn read(text: &str) -> Vec<Part> {
             parts.push(Part::Remark(line.to_owned()));
         } else {
             let mut words = line.splitn(2, char::is_whitespace);
-            let time = words.next().unwrap().parse().expect("a step begins with its time");
-            let (action, request) = words.next().unwrap().trim_start().split_once(char::is_whitespace).unwrap();
+            let time = words
+                .next()
+                .unwrap()
+                .parse()
+                .expect("a step begins with its time");
+            let (action, request) = words
+                .next()
+                .unwrap()
+                .trim_start()
+                .split_once(char::is_whitespace)
+                .unwrap();
             parts.push(Part::Step(Step {
                 line: at + 1,
                 time: Duration::from_millis(time),
@@ -90,7 +109,10 @@ fn read(text: &str) -> Vec<Part> {
 fn run(parts: &[Part], protocol: Protocol) -> Vec<String> {
     let mut world = World::new();
     world.json("CreateQueue", r#"{"QueueName":"q"}"#);
-    world.json("CreateQueue", r#"{"QueueName":"q.fifo","Attributes":{"FifoQueue":"true"}}"#);
+    world.json(
+        "CreateQueue",
+        r#"{"QueueName":"q.fifo","Attributes":{"FifoQueue":"true"}}"#,
+    );
     let mut names = Names::default();
     let mut answers = Vec::new();
     for part in parts {
@@ -110,9 +132,11 @@ fn run(parts: &[Part], protocol: Protocol) -> Vec<String> {
         names.learn(&outcome);
         answers.push(match outcome {
             Outcome::Answer(value) => names.take_out(&format!("= {value}")),
-            Outcome::Error { status, code, message } => {
-                names.take_out(&format!("! {status} {code} {message}"))
-            }
+            Outcome::Error {
+                status,
+                code,
+                message,
+            } => names.take_out(&format!("! {status} {code} {message}")),
         });
     }
     answers
@@ -137,7 +161,10 @@ fn differences(name: &str, parts: &[Part], answers: &[String], protocol: Protoco
         .filter(|(step, answer)| !is_met(step, answer))
         .map(|(step, answer)| {
             let expected = step.expected.as_deref().unwrap_or("success");
-            format!("{name}:{} {protocol:?}\n  expected {expected}\n  answered {answer}", step.line)
+            format!(
+                "{name}:{} {protocol:?}\n  expected {expected}\n  answered {answer}",
+                step.line
+            )
         })
         .collect()
 }
@@ -172,12 +199,17 @@ impl Names {
         let Outcome::Answer(value) = outcome else {
             return;
         };
-        let items = ["Messages", "Successful"].into_iter().filter_map(|list| value[list].as_array()).flatten();
+        let items = ["Messages", "Successful"]
+            .into_iter()
+            .filter_map(|list| value[list].as_array())
+            .flatten();
         for item in items.chain([value]) {
             if let Some(handle) = item["ReceiptHandle"].as_str() {
                 self.handles.push(handle.to_owned());
             }
-            let id = item["MessageId"].as_str().filter(|id| !self.message_ids.iter().any(|known| known == id));
+            let id = item["MessageId"]
+                .as_str()
+                .filter(|id| !self.message_ids.iter().any(|known| known == id));
             self.message_ids.extend(id.map(str::to_owned));
         }
     }
@@ -185,8 +217,13 @@ impl Names {
     fn put_in(&self, text: &str) -> String {
         // The last ones first, since `$1` begins `$10`.
         let numbered = self.handles.iter().enumerate().rev();
-        let text = numbered.fold(text.to_owned(), |text, (at, handle)| text.replace(&format!("${}", at + 1), handle));
-        assert!(!text.contains("\"$"), "a handle that was not received yet: {text}");
+        let text = numbered.fold(text.to_owned(), |text, (at, handle)| {
+            text.replace(&format!("${}", at + 1), handle)
+        });
+        assert!(
+            !text.contains("\"$"),
+            "a handle that was not received yet: {text}"
+        );
         text
     }
 

@@ -17,11 +17,19 @@ pub(crate) fn form(action: &str, request: &Value) -> String {
 }
 
 fn append(form: &mut form_urlencoded::Serializer<'_, String>, prefix: &str, name: &str, value: &Value) {
-    let (key, value_name) = if name.eq_ignore_ascii_case("tags") { ("Key", "Value") } else { ("Name", "Value") };
+    let (key, value_name) = if name.eq_ignore_ascii_case("tags") {
+        ("Key", "Value")
+    } else {
+        ("Name", "Value")
+    };
     let singular = match name {
         "tags" => "Tag",
-        "AttributeNames" | "Attributes" | "MessageAttributeNames" | "MessageAttributes"
-        | "MessageSystemAttributeNames" | "MessageSystemAttributes" => &name[..name.len() - 1],
+        "AttributeNames"
+        | "Attributes"
+        | "MessageAttributeNames"
+        | "MessageAttributes"
+        | "MessageSystemAttributeNames"
+        | "MessageSystemAttributes" => &name[..name.len() - 1],
         other => other,
     };
     match value {
@@ -34,29 +42,26 @@ fn append(form: &mut form_urlencoded::Serializer<'_, String>, prefix: &str, name
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                match item {
-                    Value::Object(members) => {
-                        for (member, value) in members {
-                            append(form, &format!("{prefix}{singular}.{}.", at + 1), member, value);
-                        }
-                    }
-                    other => append(form, prefix, &format!("{singular}.{}", at + 1), other),
-                }
+                let place = format!("{singular}.{}", at + 1);
+                append_item(form, prefix, &place, item);
             }
         }
         Value::Object(entries) => {
             for (at, (entry, value)) in entries.iter().enumerate() {
                 let place = format!("{prefix}{singular}.{}.", at + 1);
                 form.append_pair(&format!("{place}{key}"), entry);
-                match value {
-                    Value::Object(members) => {
-                        for (member, value) in members {
-                            append(form, &format!("{place}{value_name}."), member, value);
-                        }
-                    }
-                    other => append(form, &place, value_name, other),
-                }
+                append_item(form, &place, value_name, value);
             }
         }
+    }
+}
+
+/// Appends one entry of a list or map: a plain value, or the members of a structure.
+fn append_item(form: &mut form_urlencoded::Serializer<'_, String>, prefix: &str, name: &str, item: &Value) {
+    let Some(members) = item.as_object() else {
+        return append(form, prefix, name, item);
+    };
+    for (member, value) in members {
+        append(form, &format!("{prefix}{name}."), member, value);
     }
 }

@@ -122,7 +122,8 @@ impl World {
 
     /// Posts a form.
     pub(crate) fn form(&self, path: &str, form: impl Into<Vec<u8>>) -> Response {
-        let request = Request::post(path).header("content-type", "application/x-www-form-urlencoded; charset=utf-8");
+        let request =
+            Request::post(path).header("content-type", "application/x-www-form-urlencoded; charset=utf-8");
         self.call(request.body(form.into()).unwrap())
     }
 
