@@ -9,5 +9,6 @@ mod play;
 mod rng;
 mod rules;
 mod runner;
+mod shrink;
 mod steps;
 mod totality;

@@ -5,8 +5,12 @@
 //! product may choose (ids, sequences, slots, tokens) the model follows the choice and holds the product to it later.
 //! Everything else must be as computed here.
 
+// With their paths, so that another crate's tests can take this file with its parts.
+#[path = "model/check.rs"]
 mod check;
+#[path = "model/effects.rs"]
 mod effects;
+#[path = "model/receive.rs"]
 mod receive;
 
 use std::mem::discriminant;

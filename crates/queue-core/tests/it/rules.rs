@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use queue_core::Partition;
 
 use crate::model::{Coverage, Verdict};
-use crate::runner::{report, run, shrink};
+use crate::runner::run;
+use crate::shrink::{number, report, shrink};
 use crate::steps::{Step, sequence};
 
 /// Sequences in all, spread over the tests of this file so that they run beside each other.
@@ -64,10 +65,4 @@ fn attempt(steps: &[Step]) -> (Verdict, Coverage) {
         run(Partition::default(), Some(Partition::default()), steps)
     }))
     .unwrap_or_else(|_| (Err("panicked".to_owned()), Coverage::default()))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a test is told which seed to run")]
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().expect("the variable holds a number"))
 }

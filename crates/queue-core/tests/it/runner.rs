@@ -1,6 +1,4 @@
-//! Runs a sequence on a partition beside the model, and makes a failure small.
-
-use std::fmt::Write as _;
+//! Runs a sequence on a partition beside the model.
 
 use queue_core::{Applied, Command, Context, Counters, Entry, EntryEncoder, Partition};
 use types::{QueueId, Timestamp};
@@ -213,36 +211,6 @@ pub(crate) fn run(subject: impl Subject, twin: Option<Partition>, steps: &[Step]
     }
     let verdict = verdict.and_then(|()| run.finish());
     (verdict, run.model.seen)
-}
-
-/// Returns a short sequence that `fails` as well: steps are left out as long as that is so.
-pub(crate) fn shrink(steps: &[Step], fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
-    let mut steps = steps.to_vec();
-    let mut length = steps.len() / 2;
-    while length > 0 {
-        let mut at = 0;
-        while at < steps.len() {
-            let mut shorter = steps.clone();
-            shorter.drain(at..steps.len().min(at + length));
-            if fails(&shorter) {
-                steps = shorter;
-            } else {
-                at += length;
-            }
-        }
-        length /= 2;
-    }
-    steps
-}
-
-/// Returns the text of a failure that a person can act on.
-pub(crate) fn report(seed: u64, steps: &[Step], error: &str) -> String {
-    let mut text =
-        format!("seed {seed} (HOLDFAST_SEED={seed} runs it alone): {error}\nthe steps that are left:\n");
-    for step in steps {
-        writeln!(text, "    {step:?}").expect("a string takes every write");
-    }
-    text
 }
 
 /// Every command is applied as the journal gives it back.
