@@ -22,7 +22,6 @@ mod request_id;
 mod wire;
 
 pub use actions::ACTIONS;
-pub use actions::ACTIONS;
 pub use api::{Answer, Api, ApiOptions, Refusal, refusal};
 pub use reference::reference;
 

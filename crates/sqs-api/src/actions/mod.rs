@@ -107,11 +107,8 @@ impl Entry {
     }
 }
 
-/// How many actions this version has.
-const COUNT: usize = 14;
-
 /// The actions of this version.
-pub(crate) static TABLE: [Entry; COUNT] = [
+pub(crate) static TABLE: [Entry; 14] = [
     Entry::of::<change_message_visibility::ChangeMessageVisibility>(),
     Entry::of::<change_message_visibility_batch::ChangeMessageVisibilityBatch>(),
     Entry::of::<create_queue::CreateQueue>(),
@@ -133,18 +130,6 @@ pub static ACTIONS: [&str; TABLE.len()] = {
     let mut names = [""; TABLE.len()];
     let mut at = 0;
     while at < names.len() {
-        names[at] = TABLE[at].name;
-        at += 1;
-    }
-    names
-};
-
-/// The names of the actions that this version has: what [`Answer::action`](crate::Answer::action) can be, beside
-/// `unknown`.
-pub static ACTIONS: [&str; COUNT] = {
-    let mut names = [""; COUNT];
-    let mut at = 0;
-    while at < COUNT {
         names[at] = TABLE[at].name;
         at += 1;
     }
