@@ -203,9 +203,7 @@ impl Exchange {
     fn failure(&self, action: &'static str, error: &ApiError) -> Answer {
         let wire = error.code().wire();
         let status = StatusCode::from_u16(wire.status).expect("the table holds valid statuses");
-        if status.is_server_error() {
-            tracing::warn!(request_id = self.request_id.as_str(), action, %error, "request failed");
-        }
+        self.log_failure(action, error, status);
         let mut response = if *error == ApiError::UnknownOperation {
             let content_type = Protocol::QueryXml.content_type();
             self.response(status, content_type, wire::unknown_operation_body())
@@ -227,6 +225,16 @@ impl Exchange {
             take: None,
             action,
             code: wire.query,
+        }
+    }
+
+    /// Logs what is ours. Refusals for load come by the thousand and are counted, so they stay out of the usual log.
+    fn log_failure(&self, action: &'static str, error: &ApiError, status: StatusCode) {
+        let request_id = self.request_id.as_str();
+        if status == StatusCode::SERVICE_UNAVAILABLE && *error != ApiError::OutcomeUnknown {
+            tracing::debug!(request_id, action, %error, "request refused");
+        } else if status.is_server_error() {
+            tracing::warn!(request_id, action, %error, "request failed");
         }
     }
 

@@ -341,6 +341,9 @@ impl WireCode {
 
 /// Makes a row whose error is one of the service's model.
 macro_rules! modelled {
+    ($status:literal, $name:literal) => {
+        modelled!($status, $name, $name)
+    };
     ($status:literal, $query:expr, $json:literal) => {
         WireCode {
             status: $status,
@@ -350,9 +353,22 @@ macro_rules! modelled {
     };
 }
 
+/// Makes a row whose error is one of the service's model, under the longer name of the older model in Query.
+macro_rules! legacy {
+    ($status:literal, $name:literal) => {
+        legacy!($status, $name, $name)
+    };
+    ($status:literal, $query:literal, $json:literal) => {
+        modelled!($status, concat!("AWS.SimpleQueueService.", $query), $json)
+    };
+}
+
 /// Makes a row whose error every AWS service has.
 macro_rules! generic {
-    ($status:literal, $query:expr, $json:literal) => {
+    ($status:literal, $name:literal) => {
+        generic!($status, $name, $name)
+    };
+    ($status:literal, $query:literal, $json:literal) => {
         WireCode {
             status: $status,
             query: $query,
@@ -361,87 +377,43 @@ macro_rules! generic {
     };
 }
 
-/// Names an error of the older model of the service.
-macro_rules! legacy {
-    ($name:literal) => {
-        concat!("AWS.SimpleQueueService.", $name)
-    };
-}
-
 impl Code {
     /// Returns how the error looks on the wire. This is the only place that knows.
+    #[rustfmt::skip] // One line for each code.
     pub(crate) const fn wire(self) -> WireCode {
         match self {
-            Self::BatchEntryIdsNotDistinct => {
-                modelled!(
-                    400,
-                    legacy!("BatchEntryIdsNotDistinct"),
-                    "BatchEntryIdsNotDistinct"
-                )
-            }
-            Self::BatchRequestTooLong => {
-                modelled!(400, legacy!("BatchRequestTooLong"), "BatchRequestTooLong")
-            }
-            Self::EmptyBatchRequest => modelled!(400, legacy!("EmptyBatchRequest"), "EmptyBatchRequest"),
+            Self::BatchEntryIdsNotDistinct => legacy!(400, "BatchEntryIdsNotDistinct"),
+            Self::BatchRequestTooLong => legacy!(400, "BatchRequestTooLong"),
+            Self::EmptyBatchRequest => legacy!(400, "EmptyBatchRequest"),
             Self::IncompleteSignature => generic!(400, "IncompleteSignature", "IncompleteSignatureException"),
-            Self::InternalFailure => generic!(500, "InternalFailure", "InternalFailure"),
-            Self::InvalidAction => generic!(400, "InvalidAction", "InvalidAction"),
-            Self::InvalidAttributeName => modelled!(400, "InvalidAttributeName", "InvalidAttributeName"),
-            Self::InvalidAttributeValue => modelled!(400, "InvalidAttributeValue", "InvalidAttributeValue"),
-            Self::InvalidBatchEntryId => {
-                modelled!(400, legacy!("InvalidBatchEntryId"), "InvalidBatchEntryId")
-            }
-            Self::InvalidClientTokenId => {
-                generic!(403, "InvalidClientTokenId", "UnrecognizedClientException")
-            }
-            Self::InvalidMessageContents => {
-                modelled!(400, "InvalidMessageContents", "InvalidMessageContents")
-            }
-            Self::InvalidParameterValue => {
-                generic!(400, "InvalidParameterValue", "InvalidParameterValueException")
-            }
-            Self::MalformedQueryString => generic!(400, "MalformedQueryString", "MalformedQueryString"),
-            Self::MethodNotAllowed => generic!(405, "MethodNotAllowed", "MethodNotAllowed"),
-            Self::MissingAction => generic!(400, "MissingAction", "MissingAction"),
-            Self::MissingAuthenticationToken => {
-                generic!(
-                    403,
-                    "MissingAuthenticationToken",
-                    "MissingAuthenticationTokenException"
-                )
-            }
+            Self::InternalFailure => generic!(500, "InternalFailure"),
+            Self::InvalidAction => generic!(400, "InvalidAction"),
+            Self::InvalidAttributeName => modelled!(400, "InvalidAttributeName"),
+            Self::InvalidAttributeValue => modelled!(400, "InvalidAttributeValue"),
+            Self::InvalidBatchEntryId => legacy!(400, "InvalidBatchEntryId"),
+            Self::InvalidClientTokenId => generic!(403, "InvalidClientTokenId", "UnrecognizedClientException"),
+            Self::InvalidMessageContents => modelled!(400, "InvalidMessageContents"),
+            Self::InvalidParameterValue => generic!(400, "InvalidParameterValue", "InvalidParameterValueException"),
+            Self::MalformedQueryString => generic!(400, "MalformedQueryString"),
+            Self::MethodNotAllowed => generic!(405, "MethodNotAllowed"),
+            Self::MissingAction => generic!(400, "MissingAction"),
+            Self::MissingAuthenticationToken => generic!(403, "MissingAuthenticationToken", "MissingAuthenticationTokenException"),
             Self::MissingParameter => generic!(400, "MissingParameter", "MissingRequiredParameterException"),
-            Self::OverLimit => modelled!(403, "OverLimit", "OverLimit"),
-            Self::PurgeQueueInProgress => {
-                modelled!(403, legacy!("PurgeQueueInProgress"), "PurgeQueueInProgress")
-            }
-            Self::QueueDeletedRecently => {
-                modelled!(400, legacy!("QueueDeletedRecently"), "QueueDeletedRecently")
-            }
-            Self::QueueDoesNotExist => modelled!(400, legacy!("NonExistentQueue"), "QueueDoesNotExist"),
+            Self::OverLimit => modelled!(403, "OverLimit"),
+            Self::PurgeQueueInProgress => legacy!(403, "PurgeQueueInProgress"),
+            Self::QueueDeletedRecently => legacy!(400, "QueueDeletedRecently"),
+            Self::QueueDoesNotExist => legacy!(400, "NonExistentQueue", "QueueDoesNotExist"),
             Self::QueueNameExists => modelled!(400, "QueueAlreadyExists", "QueueNameExists"),
-            Self::ReceiptHandleIsInvalid => {
-                modelled!(400, "ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid")
-            }
-            Self::RequestExpired => generic!(403, "RequestExpired", "RequestExpired"),
-            Self::RequestTimeout => generic!(408, "RequestTimeout", "RequestTimeout"),
-            Self::RequestTooLarge => generic!(413, "RequestEntityTooLarge", "RequestEntityTooLarge"),
+            Self::ReceiptHandleIsInvalid => modelled!(400, "ReceiptHandleIsInvalid"),
+            Self::RequestExpired => generic!(403, "RequestExpired"),
+            Self::RequestTimeout => generic!(408, "RequestTimeout"),
+            Self::RequestTooLarge => generic!(413, "RequestEntityTooLarge"),
             Self::Serialization => generic!(400, "MalformedInput", "SerializationException"),
             Self::ServiceUnavailable => generic!(503, "ServiceUnavailable", "ServiceUnavailableException"),
-            Self::SignatureDoesNotMatch => {
-                generic!(403, "SignatureDoesNotMatch", "InvalidSignatureException")
-            }
-            Self::TooManyEntriesInBatchRequest => {
-                modelled!(
-                    400,
-                    legacy!("TooManyEntriesInBatchRequest"),
-                    "TooManyEntriesInBatchRequest"
-                )
-            }
-            Self::UnknownOperation => generic!(404, "UnknownOperationException", "UnknownOperationException"),
-            Self::UnsupportedOperation => {
-                modelled!(400, legacy!("UnsupportedOperation"), "UnsupportedOperation")
-            }
+            Self::SignatureDoesNotMatch => generic!(403, "SignatureDoesNotMatch", "InvalidSignatureException"),
+            Self::TooManyEntriesInBatchRequest => legacy!(400, "TooManyEntriesInBatchRequest"),
+            Self::UnknownOperation => generic!(404, "UnknownOperationException"),
+            Self::UnsupportedOperation => legacy!(400, "UnsupportedOperation"),
         }
     }
 }

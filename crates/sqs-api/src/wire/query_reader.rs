@@ -119,15 +119,19 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         let Shape::Map { key, value } = self.shape else {
             return Err(QueryError::Custom(format!("{} is no map", self.path)));
         };
+        let part = |entry: &Self, name| {
+            let child = entry.node.child(name);
+            let child = child.ok_or_else(|| QueryError::Missing(format!("{}.{name}", entry.path)))?;
+            Ok(entry.below(child, name, Shape::One))
+        };
         let mut entries = Vec::new();
         for (number, node) in self.node.numbered() {
             let entry = self.below(node, number, Shape::One);
-            let part = |name| {
-                let child = entry.node.child(name);
-                let child = child.ok_or_else(|| QueryError::Missing(format!("{}.{name}", entry.path)))?;
-                Ok(entry.below(child, name, Shape::One))
-            };
-            entries.push((part(key)?, part(value)?));
+            entries.push((part(&entry, key)?, part(&entry, value)?));
+        }
+        // `Attribute.Name=Policy&Attribute.Value=..`, without a number, is a map of one.
+        if entries.is_empty() {
+            entries.push((part(&self, key)?, part(&self, value)?));
         }
         entries.reverse();
         visitor.visit_map(Entries { entries, value: None })
@@ -285,6 +289,10 @@ mod tests {
         check_equal(
             "Attribute.1.Name=a&Attribute.1.Value=1&Attribute.2.Value=&Attribute.2.Name=b",
             r#"{"Attributes":{"a":"1","b":""}}"#,
+        );
+        check_equal(
+            "Attribute.Name=a&Attribute.Value=1",
+            r#"{"Attributes":{"a":"1"}}"#,
         );
         check_equal("Tag.1.Key=a&Tag.1.Value=1", r#"{"tags":{"a":"1"}}"#);
         check_equal("Tags.1.Key=a&Tags.1.Value=1", r#"{"Tags":{"a":"1"}}"#);
