@@ -30,7 +30,7 @@ pub use observer::{Commit, NoObserver, Observer};
 pub use owner::{Limits, Now, Owner, Turn};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use replay::{Recovered, recover};
-pub use request::{Input, QueueDescription, QueuePage, ReceivedMessage, Reply, Request, WaiterId};
+pub use request::{Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId};
 pub use seal::Sealer;
 pub use take::Take;
 pub use turn::{BrokerOptions, JournalOpener, Status};

@@ -4,20 +4,23 @@
 //! [`Owner::step`] turns requests into the commands of one batch; nothing of it is applied. [`Owner::commit`] applies
 //! the batch once the journal says that it is durable, and only then are its clients answered.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use queue_core::{
-    Applied, Command, Context, Effect, EntryEncoder, Outcome, Partition, PartitionSnapshot, QueueError,
+    Applied, Command, Context, Effect, EntryEncoder, Handle, Outcome, Partition, PartitionSnapshot,
+    QueueError,
 };
 use types::{LogIndex, QueueId, QueueKey, QueueName, TenantId, Timestamp, WallTime, limits};
 
 use crate::contents::Contents;
 use crate::observer::Commit;
 use crate::replay::Recovered;
-use crate::request::{Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request};
+use crate::request::{
+    Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId,
+};
 use crate::state_clock::StateClock;
-use crate::waiters::{Waiter, Waiters};
+use crate::waiters::{PARKED_MAX, Waiter, Waiters};
 
 /// A reading of both clocks of the machine.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +75,8 @@ impl<R> Default for Turn<R> {
 const BATCH_BYTES: usize = 256 * 1024;
 /// At most so often is an idle partition woken to remove expired messages.
 const CLEANUP_SECONDS: u32 = 10;
+/// How long the owner leaves a journal alone that refused a batch, with what it proposes by itself.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// A command of the batch, with who waits for its outcome.
 #[derive(Debug)]
@@ -98,8 +103,11 @@ pub struct Owner<R> {
     clock: StateClock,
     limits: Limits,
     waiters: Waiters<R>,
+    last_arrival: u64,
     /// Receives that were woken: they become commands of the next batch.
     woken: Vec<Waiter<R>>,
+    /// Receives to undo in the next batch, by queue.
+    give_backs: Vec<(QueueId, Vec<Handle>)>,
     /// Inputs that found no room in the last batch.
     carried: VecDeque<Input<R>>,
     /// Reads of counters that wait for due timers to be applied.
@@ -108,7 +116,11 @@ pub struct Owner<R> {
     batch: Vec<Pending<R>>,
     batch_at: Timestamp,
     batch_wall: WallTime,
-    last_cleanup: Timestamp,
+    batch_monotonic: Duration,
+    /// From when on an idle partition is woken to remove expired messages.
+    cleanup_from: Timestamp,
+    /// Until then nothing is proposed that no client asked for: the journal has just refused a batch.
+    quiet_until: Duration,
     polls_ended: bool,
 }
 
@@ -127,13 +139,17 @@ impl<R> Owner<R> {
             clock,
             limits,
             waiters: Waiters::default(),
+            last_arrival: 0,
             woken: Vec::new(),
+            give_backs: Vec::new(),
             carried: VecDeque::new(),
             reads: Vec::new(),
             batch: Vec::new(),
             batch_at: Timestamp::ZERO,
             batch_wall: WallTime::default(),
-            last_cleanup: Timestamp::ZERO,
+            batch_monotonic: Duration::ZERO,
+            cleanup_from: Timestamp::ZERO,
+            quiet_until: Duration::ZERO,
             polls_ended: false,
         }
     }
@@ -146,6 +162,19 @@ impl<R> Owner<R> {
     /// Returns the number of parked receives.
     pub fn parked(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// Whether requests are left over that found no room in the last batch.
+    pub fn is_behind(&self) -> bool {
+        !self.carried.is_empty()
+    }
+
+    /// Undoes, with the next batch, a receive whose answer did not reach its client.
+    pub fn give_back(&mut self, messages: &[ReceivedMessage]) {
+        let handles: Vec<_> = messages.iter().map(|message| message.delivery.handle).collect();
+        if let Some(first) = handles.first() {
+            self.give_backs.push((first.queue, handles));
+        }
     }
 
     /// Takes a snapshot of state and contents; both share memory with the owner.
@@ -163,13 +192,19 @@ impl<R> Owner<R> {
         turn: &mut Turn<R>,
     ) -> bool {
         debug_assert!(self.batch.is_empty(), "one batch at a time");
+        self.cancel(inputs);
         self.carried.extend(inputs.drain(..));
         let at = self.clock.now(now.monotonic).max(self.partition.clock());
-        (self.batch_at, self.batch_wall) = (at, now.wall);
+        (self.batch_at, self.batch_wall, self.batch_monotonic) = (at, now.wall, now.monotonic);
         entry.clear();
         let mut encoder = EntryEncoder::begin(entry, at, now.wall);
-        for waiter in std::mem::take(&mut self.woken) {
-            self.take_for(waiter, at, &mut encoder, turn);
+        if now.monotonic >= self.quiet_until {
+            for (queue, handles) in std::mem::take(&mut self.give_backs) {
+                self.push(Command::GiveBack { queue, handles }, Origin::Nobody, &mut encoder);
+            }
+            for waiter in std::mem::take(&mut self.woken) {
+                self.take_for(waiter, at, &mut encoder, turn);
+            }
         }
         while encoder.len() < BATCH_BYTES
             && let Some(input) = self.carried.pop_front()
@@ -179,8 +214,8 @@ impl<R> Owner<R> {
         while let Some(waiter) = self.waiters.expire(now.monotonic) {
             turn.replies.push((waiter.reply, Reply::Received(Vec::new())));
         }
-        if self.needs_tick(at) {
-            self.last_cleanup = at;
+        if self.needs_tick(at, now.monotonic) {
+            self.cleanup_from = at.plus_seconds(CLEANUP_SECONDS);
             self.push(Command::Tick, Origin::Nobody, &mut encoder);
         }
         encoder.finish();
@@ -191,7 +226,8 @@ impl<R> Owner<R> {
     pub fn commit(&mut self, index: LogIndex, now: Now, turn: &mut Turn<R>) {
         let mut batch = std::mem::take(&mut self.batch);
         turn.commit.commands += batch.len() as u64;
-        let mut ordinal = 0;
+        self.quiet_until = Duration::ZERO;
+        let (mut ordinal, mut received_from, mut has_ticked) = (0, Vec::new(), false);
         for Pending { command, origin } in batch.drain(..) {
             let context = Context {
                 at: self.batch_at,
@@ -208,9 +244,19 @@ impl<R> Owner<R> {
             );
             self.follow(&applied.effects, turn);
             count(&command, &applied.outcome, &mut turn.commit);
+            if let Command::Receive { queue, .. } = command {
+                received_from.push(queue);
+            }
+            has_ticked |= matches!(command, Command::Tick);
             self.answer(origin, applied.outcome, now, turn);
         }
         self.batch = batch;
+        self.wake_for_the_rest(received_from);
+        let is_backlog = self.partition.next_expiry().is_some_and(|at| at <= self.batch_at);
+        if has_ticked && is_backlog {
+            // One tick was not enough for what has expired: go on at once.
+            self.cleanup_from = Timestamp::ZERO;
+        }
         for (key, reply) in std::mem::take(&mut self.reads) {
             self.describe(key, reply, self.batch_at, turn);
         }
@@ -218,43 +264,103 @@ impl<R> Owner<R> {
 
     /// Answers the clients of a batch that was not committed.
     pub fn abandon(&mut self, reply: &Reply, turn: &mut Turn<R>) {
-        for Pending { origin, .. } in self.batch.drain(..) {
-            match origin {
-                Origin::Nobody => {}
-                Origin::Client(client) => turn.replies.push((client, reply.clone())),
-                Origin::Waiter(waiter) => turn.replies.push((waiter.reply, reply.clone())),
+        self.quiet_until = self.batch_monotonic + QUIET;
+        let mut woken_for = Vec::new();
+        for Pending { command, origin } in self.batch.drain(..) {
+            match (origin, command) {
+                // Tried again: a second time does nothing if the first one counts after all.
+                (Origin::Nobody, Command::GiveBack { queue, handles }) => {
+                    self.give_backs.push((queue, handles));
+                }
+                (Origin::Nobody, _) => {}
+                (Origin::Client(client), _) => turn.replies.push((client, reply.clone())),
+                (Origin::Waiter(waiter), _) => {
+                    woken_for.push(waiter.queue);
+                    turn.replies.push((waiter.reply, reply.clone()));
+                }
             }
         }
+        self.wake_for_the_rest(woken_for);
         turn.replies
             .extend(self.reads.drain(..).map(|(_, client)| (client, reply.clone())));
     }
 
     /// Returns the monotonic time of the next step that is needed without a new request.
     pub fn next_wake(&self) -> Option<Duration> {
-        if !self.woken.is_empty()
-            || !self.carried.is_empty()
-            || !self.reads.is_empty()
-            || self.partition.has_garbage()
-        {
+        if !self.carried.is_empty() {
             return Some(Duration::ZERO);
         }
+        let has_work = !self.woken.is_empty()
+            || !self.give_backs.is_empty()
+            || !self.reads.is_empty()
+            || self.partition.has_garbage();
+        let work = has_work.then_some(Duration::ZERO);
         let due = self.partition.next_due().filter(|_| !self.waiters.is_empty());
-        let cleanup_from = self.last_cleanup.plus_seconds(CLEANUP_SECONDS);
-        let cleanup = self.partition.next_expiry().map(|at| at.max(cleanup_from));
+        let cleanup = self.partition.next_expiry().map(|at| at.max(self.cleanup_from));
         let timers = due
             .into_iter()
             .chain(cleanup)
             .map(|at| self.clock.monotonic_at(at));
-        timers.chain(self.waiters.next_deadline()).min()
+        let own = work.into_iter().chain(timers).map(|at| at.max(self.quiet_until));
+        own.chain(self.waiters.next_deadline()).min()
     }
 
-    fn needs_tick(&self, at: Timestamp) -> bool {
+    fn needs_tick(&self, at: Timestamp, monotonic: Duration) -> bool {
+        if !self.reads.is_empty() {
+            return true;
+        }
         let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
-        let cleanup_from = self.last_cleanup.plus_seconds(CLEANUP_SECONDS);
-        !self.reads.is_empty()
-            || self.partition.has_garbage()
+        let is_needed = self.partition.has_garbage()
             || (!self.waiters.is_empty() && is_due(self.partition.next_due()))
-            || (is_due(self.partition.next_expiry()) && (at >= cleanup_from || !self.batch.is_empty()))
+            || (is_due(self.partition.next_expiry()) && (at >= self.cleanup_from || !self.batch.is_empty()));
+        is_needed && monotonic >= self.quiet_until
+    }
+
+    /// Takes the receives out whose clients have gone, wherever they stand, before anything is taken for them.
+    fn cancel(&mut self, inputs: &mut Vec<Input<R>>) {
+        let cancelled = |input: &Input<R>| {
+            if let Request::Cancel { waiter } = input.request {
+                Some(waiter)
+            } else {
+                None
+            }
+        };
+        let gone: BTreeSet<WaiterId> = inputs.iter().filter_map(cancelled).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let stays = |input: &Input<R>| {
+            if let Request::Receive(receive) = &input.request {
+                !gone.contains(&receive.waiter)
+            } else {
+                !matches!(input.request, Request::Cancel { .. })
+            }
+        };
+        inputs.retain(stays);
+        self.carried.retain(stays);
+        for id in &gone {
+            self.waiters.cancel(*id);
+        }
+        let is_gone = |waiter: &mut Waiter<R>| gone.contains(&waiter.id);
+        let woken: Vec<_> = self.woken.extract_if(.., is_gone).collect();
+        self.wake_for_the_rest(woken.iter().map(|waiter| waiter.queue).collect());
+    }
+
+    /// Wakes one waiter of each queue that still has a message: whoever was woken for it took another, did not come
+    /// to it, or moved as many messages to the dead-letter queue as one receive may. One is enough, as the next one
+    /// follows when that one is served.
+    fn wake_for_the_rest(&mut self, mut queues: Vec<QueueId>) {
+        if self.waiters.is_empty() {
+            return;
+        }
+        queues.sort_unstable();
+        queues.dedup();
+        for queue in queues {
+            let is_served = self.woken.iter().any(|waiter| waiter.queue == queue);
+            if !is_served && self.partition.has_available(queue) {
+                self.woken.extend(self.waiters.wake(queue));
+            }
+        }
     }
 
     fn push(&mut self, command: Command, origin: Origin<R>, encoder: &mut EntryEncoder<'_>) {
@@ -293,9 +399,8 @@ impl<R> Owner<R> {
             }
             Request::AddSealKey { key } => self.push(Command::AddSealKey { key }, origin(reply), encoder),
             Request::Receive(receive) => self.receive(receive, reply, now, at, encoder, turn),
-            Request::Cancel { waiter } => {
-                self.waiters.cancel(waiter);
-            }
+            // Done before any request is taken.
+            Request::Cancel { .. } => {}
             Request::EndPolls => {
                 self.end_polls(turn);
                 turn.replies.extend(reply.map(|reply| (reply, Reply::Done)));
@@ -401,8 +506,10 @@ impl<R> Owner<R> {
             .wait_seconds
             .unwrap_or(queue.attributes().receive_wait_seconds);
         let wait_seconds = if self.polls_ended { 0 } else { wait_seconds };
+        self.last_arrival += 1;
         let waiter = Waiter {
             id: receive.waiter,
+            arrival: self.last_arrival,
             queue: queue.id(),
             max: receive.max,
             visibility_timeout_seconds: receive.visibility_timeout_seconds,
@@ -418,10 +525,12 @@ impl<R> Owner<R> {
                 Origin::Client(waiter.reply)
             };
             self.push(command, origin, encoder);
-        } else if wait_seconds > 0 {
-            self.waiters.park(waiter);
-        } else {
+        } else if wait_seconds == 0 {
             turn.replies.push((waiter.reply, Reply::Received(Vec::new())));
+        } else if self.waiters.len() >= PARKED_MAX {
+            turn.replies.push((waiter.reply, Reply::NotTaken));
+        } else {
+            self.waiters.park(waiter);
         }
     }
 
@@ -439,7 +548,7 @@ impl<R> Owner<R> {
             let command = receive_command(&waiter, true);
             self.push(command, Origin::Waiter(waiter), encoder);
         } else {
-            self.waiters.park_first(waiter);
+            self.waiters.park(waiter);
         }
     }
 
@@ -547,11 +656,8 @@ impl<R> Owner<R> {
         let found_nothing = matches!(&reply, Reply::Received(messages) if messages.is_empty());
         if !found_nothing || self.polls_ended || waiter.deadline <= now.monotonic {
             turn.replies.push((waiter.reply, reply));
-        } else if self.partition.has_available(waiter.queue) {
-            // It moved as many messages to the dead-letter queue as one receive may: there is more to look at.
-            self.woken.push(waiter);
         } else {
-            self.waiters.park_first(waiter);
+            self.waiters.park(waiter);
         }
     }
 }

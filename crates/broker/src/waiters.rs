@@ -1,16 +1,21 @@
 //! The registry of receives that wait for a message. A plain state machine: nobody sleeps here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use types::QueueId;
 
 use crate::request::WaiterId;
 
+/// Most receives that are parked; further ones are told to come back later.
+pub(crate) const PARKED_MAX: usize = 100_000;
+
 /// A parked receive.
 #[derive(Debug)]
 pub(crate) struct Waiter<R> {
     pub(crate) id: WaiterId,
+    /// Its place among all receives that ever waited: one that was woken for nothing comes back to it.
+    pub(crate) arrival: u64,
     /// The incarnation of the queue: a queue of the same name that comes later is another one.
     pub(crate) queue: QueueId,
     pub(crate) max: u32,
@@ -23,8 +28,8 @@ pub(crate) struct Waiter<R> {
 #[derive(Debug)]
 pub(crate) struct Waiters<R> {
     parked: HashMap<WaiterId, Waiter<R>>,
-    /// Waiters of each queue, the longest waiting first. May hold ids that are no longer parked.
-    lines: BTreeMap<QueueId, VecDeque<WaiterId>>,
+    /// Waiters of each queue by arrival, so that the longest waiting stands first.
+    lines: BTreeMap<QueueId, BTreeMap<u64, WaiterId>>,
     deadlines: BTreeSet<(Duration, WaiterId)>,
 }
 
@@ -47,38 +52,18 @@ impl<R> Waiters<R> {
         self.parked.is_empty()
     }
 
-    /// Parks a receive behind the others of its queue.
+    /// Parks a receive at its place among the others of its queue.
     pub(crate) fn park(&mut self, waiter: Waiter<R>) {
-        self.lines.entry(waiter.queue).or_default().push_back(waiter.id);
-        self.enter(waiter);
-    }
-
-    /// Parks a receive that was woken and found nothing: it waited longest, so it stands first again.
-    pub(crate) fn park_first(&mut self, waiter: Waiter<R>) {
-        self.lines.entry(waiter.queue).or_default().push_front(waiter.id);
-        self.enter(waiter);
-    }
-
-    fn enter(&mut self, waiter: Waiter<R>) {
+        let line = self.lines.entry(waiter.queue).or_default();
+        line.insert(waiter.arrival, waiter.id);
         self.deadlines.insert((waiter.deadline, waiter.id));
         self.parked.insert(waiter.id, waiter);
     }
 
     /// Takes the longest waiting receive of a queue.
     pub(crate) fn wake(&mut self, queue: QueueId) -> Option<Waiter<R>> {
-        let line = self.lines.get_mut(&queue)?;
-        let mut woken = None;
-        while woken.is_none()
-            && let Some(id) = line.pop_front()
-        {
-            woken = self.parked.remove(&id);
-        }
-        if line.is_empty() {
-            self.lines.remove(&queue);
-        }
-        self.deadlines
-            .remove(&woken.as_ref().map(|waiter| (waiter.deadline, waiter.id))?);
-        woken
+        let (_, id) = self.lines.get(&queue)?.first_key_value()?;
+        self.cancel(*id)
     }
 
     /// Takes a receive out whose client has gone.
@@ -86,12 +71,7 @@ impl<R> Waiters<R> {
         let waiter = self.parked.remove(&id)?;
         self.deadlines.remove(&(waiter.deadline, id));
         if let Some(line) = self.lines.get_mut(&waiter.queue) {
-            // Most go in the order in which they came: their time is over.
-            if line.front() == Some(&id) {
-                line.pop_front();
-            } else {
-                line.retain(|other| *other != id);
-            }
+            line.remove(&waiter.arrival);
             if line.is_empty() {
                 self.lines.remove(&waiter.queue);
             }
@@ -123,6 +103,7 @@ mod tests {
     fn waiter(id: u64, queue: u64, seconds: u64) -> Waiter<u64> {
         Waiter {
             id: WaiterId(id),
+            arrival: id,
             queue: QueueId(queue),
             max: 1,
             visibility_timeout_seconds: None,
@@ -142,9 +123,14 @@ mod tests {
             .into_iter()
             .for_each(|w| waiters.park(w));
         assert_eq!(woken(&mut waiters, 7), Some(1));
-        waiters.park_first(waiter(1, 7, 9));
+        assert_eq!(woken(&mut waiters, 7), Some(3));
+        // Woken for nothing: both come back, in whatever order, and stand as they stood.
+        waiters.park(waiter(4, 7, 9));
+        waiters.park(waiter(1, 7, 9));
+        waiters.park(waiter(3, 7, 9));
         assert_eq!(woken(&mut waiters, 7), Some(1));
         assert_eq!(woken(&mut waiters, 7), Some(3));
+        assert_eq!(woken(&mut waiters, 7), Some(4));
         assert_eq!(woken(&mut waiters, 7), None);
         assert_eq!((waiters.len(), woken(&mut waiters, 8)), (1, Some(2)));
     }
