@@ -324,6 +324,7 @@ mod tests {
                 "Attribute.7.Value=a",
                 QueryError::Missing("Attribute.7.Name".to_owned()),
             ),
+            ("Attribute.x=a", QueryError::Missing("Attribute.Name".to_owned())),
             ("QueueUrl.1=a", QueryError::Missing("QueueUrl".to_owned())),
         ] {
             let parameters = Parameters::read(Some(query), b"").unwrap();
