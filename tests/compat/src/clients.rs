@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::run_to_end;
 use crate::server::Server;
@@ -78,6 +78,37 @@ pub fn aws_cli(server: &Server, arguments: &[&str]) -> Result<String> {
         server.log_tail()
     );
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs an example of a document as a reader would, against `server`, and returns what it printed.
+pub fn run_example(server: &Server, language: &str, example: &str) -> Result<String> {
+    let mut command = match language {
+        "python" => Client::Boto3Json.command()?,
+        "sh" => shell()?,
+        other => bail!("no way to run an example in {other}"),
+    };
+    without_aws_settings(&mut command);
+    command.arg("-c").arg(example);
+    let output = run_to_end(&mut command, RUN_LIMIT)?;
+    ensure!(
+        output.status.success(),
+        "{example}\nended with {}:\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr),
+        server.log_tail()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns a shell that stops at the first failure and finds the AWS CLI.
+fn shell() -> Result<Command> {
+    let aws = installed("HOLDFAST_TEST_AWS")?;
+    let own = aws.parent().context("the AWS CLI is in no folder")?.to_path_buf();
+    let others = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(std::iter::once(own).chain(env::split_paths(&others)))?;
+    let mut command = Command::new("sh");
+    command.arg("-e").env("PATH", path);
+    Ok(command)
 }
 
 fn succeed(command: &mut Command, server: &Server) -> Result<()> {

@@ -12,7 +12,7 @@ mod scratch;
 mod server;
 mod sqs;
 
-pub use clients::{Client, aws_cli, run_client};
+pub use clients::{Client, aws_cli, run_client, run_example};
 pub use http::{Connection, Reply};
 pub use process::run_to_end;
 pub use random::Random;

@@ -8,6 +8,7 @@ mod crash;
 mod lifecycle;
 mod long_poll;
 mod queue_urls;
+mod readme;
 mod rust_sdk;
 mod signatures;
 mod stress;
