@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use auth::{Mode, Verifier};
-use broker::{Broker, InboxLimits, OsClock, OsRandom};
+use broker::{Broker, InboxLimits, JournalOpener, OsClock, OsRandom};
 use config::Options;
-use journal::{Fsync, Journal, JournalError, LocalJournal, LocalOptions, OsDisk};
+use journal::{Fsync, Journal, JournalError, LocalJournal, LocalOptions, Lock, OsDisk, TornTail};
 use sqs_api::{Api, ApiOptions};
 use telemetry::Metrics;
 use tokio::runtime::{Builder, Runtime};
@@ -87,44 +87,15 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
     };
     metrics.build.set(env!("CARGO_PKG_VERSION"));
     metrics.durability.set(durability);
-    let fsync = match store.fsync {
-        config::Fsync::Always => Fsync::Always,
-        config::Fsync::Off => Fsync::Off,
-    };
-    let journal = LocalOptions {
-        segment_bytes: store.segment_bytes,
-        fsync,
-        ..LocalOptions::default()
-    };
-    let opener = Box::new(move |recovered: &mut broker::Recovered| {
-        let (journal, report) = LocalJournal::open_locked(disk, lock, journal, recovered)?;
-        info!(
-            entries = report.entries_replayed,
-            log_bytes = report.log_bytes,
-            last_index = %report.last_index,
-            snapshot = report.snapshot.map(|index| index.0),
-            "state recovered"
-        );
-        if let Some(tail) = report.torn_tail {
-            warn!(
-                file = tail.file,
-                offset = tail.offset,
-                bytes = tail.bytes,
-                "a torn tail was cut off the log: it was never acknowledged"
-            );
-        }
-        for damage in report.damaged_snapshots {
-            warn!(%damage, "a damaged snapshot was done without");
-        }
-        Ok(Box::new(journal) as Box<dyn Journal>)
-    });
     let (opened, is_open) = oneshot::channel();
-    let broker_options = broker_options(options, metrics.clone());
-    let (broker, commit_thread) = Broker::start(broker_options, opener, move |result| {
-        // The receiver is gone only if the server could not start, and then it says so itself.
-        let _ = opened.send(result);
-    })?;
-
+    let (broker, commit_thread) = Broker::start(
+        broker_options(options, metrics.clone()),
+        journal_opener(options, disk, lock),
+        move |result| {
+            // The receiver is gone only if the server could not start, and then it says so itself.
+            let _ = opened.send(result);
+        },
+    )?;
     let health = Health {
         broker: broker.clone(),
         endpoints,
@@ -139,6 +110,41 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
     data_runtime.shutdown_background();
     control_runtime.shutdown_background();
     served
+}
+
+/// Returns what opens the journal on the commit thread, and says in the log what it found.
+fn journal_opener(options: &Options, disk: Arc<OsDisk>, lock: Box<dyn Lock>) -> JournalOpener {
+    let store = &options.store;
+    let fsync = match store.fsync {
+        config::Fsync::Always => Fsync::Always,
+        config::Fsync::Off => Fsync::Off,
+    };
+    let journal = LocalOptions {
+        segment_bytes: store.segment_bytes,
+        fsync,
+        ..LocalOptions::default()
+    };
+    Box::new(move |recovered: &mut broker::Recovered| {
+        let (journal, report) = LocalJournal::open_locked(disk, lock, journal, recovered)?;
+        info!(
+            entries = report.entries_replayed,
+            log_bytes = report.log_bytes,
+            last_index = %report.last_index,
+            snapshot = report.snapshot.map(|index| index.0),
+            "state recovered"
+        );
+        if let Some(tail) = report.torn_tail {
+            let TornTail { file, offset, bytes } = tail;
+            warn!(
+                file,
+                offset, bytes, "a torn tail was cut off the log: it was never acknowledged"
+            );
+        }
+        for damage in report.damaged_snapshots {
+            warn!(%damage, "a damaged snapshot was done without");
+        }
+        Ok(Box::new(journal) as Box<dyn Journal>)
+    })
 }
 
 /// Serves until a signal, then ends polls, answers what was accepted, and closes.
