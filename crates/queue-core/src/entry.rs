@@ -101,7 +101,8 @@ impl Entry {
         let at = Timestamp::from_millis(decoder.u64()?);
         let wall = WallTime::from_millis(decoder.u64()?);
         let count = decoder.count()?;
-        let mut commands = Vec::with_capacity(count);
+        // A damaged count must not ask for more memory than its bytes justify.
+        let mut commands = Vec::with_capacity(count.min(256));
         for _ in 0..count {
             commands.push(decode(&mut decoder)?);
         }

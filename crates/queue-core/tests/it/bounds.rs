@@ -9,6 +9,7 @@ use queue_core::{
 };
 use types::{LogIndex, MessageId, QueueId, Timestamp, WallTime};
 
+use crate::runner::restored;
 use crate::steps::key;
 
 /// A partition with a clock that only the test moves.
@@ -67,6 +68,27 @@ impl Node {
             entries: (0..count).map(entry).collect(),
         };
         assert!(self.apply(&command).outcome.is_ok());
+    }
+
+    /// Sends one message; group and deduplication id count on a FIFO queue.
+    fn send_as(&mut self, queue: QueueId, group: &str, id: &str) {
+        let is_fifo = self.partition.queue(queue).unwrap().is_fifo();
+        let entry = EnqueueEntry {
+            message_id: MessageId::from_random([2; 16]),
+            content: Arc::from(*b"content"),
+            size_bytes: 7,
+            delay_seconds: None,
+            group: is_fifo.then(|| group.into()),
+            deduplication: is_fifo.then(|| Deduplication::Id(id.into())),
+        };
+        assert!(
+            self.apply(&Command::Enqueue {
+                queue,
+                entries: vec![entry]
+            })
+            .outcome
+            .is_ok()
+        );
     }
 
     fn receive_as(&mut self, queue: QueueId, seconds: u32, long: bool) -> Result<Vec<Delivery>, QueueError> {
@@ -269,6 +291,56 @@ fn a_purge_is_done_at_once_and_reclaimed_bit_by_bit() {
             freed += applied.effects.len();
         }
         assert_eq!(freed, 5_000, "every slot is freed once");
+        node.partition.check_invariants();
+    }
+}
+
+#[test]
+fn what_waits_is_found_after_any_number_of_short_lives() {
+    for queue in [0, 2] {
+        let mut node = Node::new();
+        let id = node.create(queue, vec![AttributeChange::MessageRetentionPeriod(3_600)]);
+        // Two that stay: one hidden for half an hour, one for an hour. Behind them thousands come and go,
+        // whose timers and ages are forgotten in bulk.
+        node.send(id, 1, 0, Some("stays"));
+        assert_eq!(node.receive(id, 1_800).len(), 1);
+        node.at += 1;
+        node.send_as(id, "waits", "waits");
+        assert_eq!(node.receive(id, 3_600).len(), 1);
+        for n in 0..6_000 {
+            node.send_as(id, "passes", &format!("passes-{n}"));
+            let passing = node.receive(id, 3_000);
+            assert_eq!(passing.len(), 1, "message {n}");
+            node.delete(passing[0].handle);
+            if n % 1_999 == 0 {
+                node.partition.check_invariants();
+                node.partition = restored(&node.partition);
+            }
+        }
+        assert_eq!(node.counters(id), counters(0, 0, 2));
+        node.at += 1_800_000 - 2;
+        node.apply(&Command::Tick);
+        assert_eq!(
+            node.counters(id),
+            counters(0, 0, 2),
+            "a millisecond before the lease ends"
+        );
+        node.at += 1;
+        node.apply(&Command::Tick);
+        assert_eq!(node.counters(id), counters(1, 0, 1), "when the lease ends");
+        node.at = 1_000 + 3_599_999;
+        node.apply(&Command::Tick);
+        assert_eq!(
+            node.counters(id),
+            counters(1, 0, 1),
+            "a millisecond before the first expires"
+        );
+        node.at += 1;
+        node.apply(&Command::Tick);
+        assert_eq!(node.counters(id), counters(0, 0, 1), "when the first expires");
+        node.at += 1;
+        node.apply(&Command::Tick);
+        assert_eq!(node.counters(id), counters(0, 0, 0), "when the second expires");
         node.partition.check_invariants();
     }
 }

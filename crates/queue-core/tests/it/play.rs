@@ -12,6 +12,8 @@ use crate::steps::{Clock, Kind, Op, Pick, QUEUES, Send, SendId, key};
 
 /// The state clock of a new partition.
 const BEGIN: u64 = 1_000_000;
+/// Handles that the clients of a long sequence still know.
+const HANDLES_KEPT: usize = 300;
 /// The wall clock then.
 const WALL_BEGIN: u64 = 1_700_000_000_000;
 
@@ -144,6 +146,8 @@ impl Play {
             (Ok(Outcome::Received(deliveries)), _) => {
                 self.handles
                     .extend(deliveries.iter().map(|delivery| delivery.handle));
+                let old = self.handles.len().saturating_sub(HANDLES_KEPT);
+                self.handles.drain(..old);
             }
             _ => {}
         }

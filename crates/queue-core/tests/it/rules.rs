@@ -35,6 +35,16 @@ fn sequences_4() {
     sequences(3);
 }
 
+/// One partition through many sequences, so that what is cleaned up only now and then is cleaned up.
+#[test]
+fn sequences_on_one_partition() {
+    for n in 0..12 {
+        let seeds = 1_000_000 + n * 20..1_000_000 + (n + 1) * 20;
+        let steps: Vec<Step> = seeds.flat_map(sequence).collect();
+        check_steps(n, &steps);
+    }
+}
+
 fn sequences(part: u64) {
     if let Some(seed) = number("HOLDFAST_SEED") {
         check(seed);
@@ -48,12 +58,16 @@ fn sequences(part: u64) {
     seen.assert_enough(count);
 }
 
-/// Runs the sequence of a seed, and panics with what is left of it if the model does not agree.
+/// Runs the sequence of a seed.
 fn check(seed: u64) -> Coverage {
-    let steps = sequence(seed);
-    let (verdict, seen) = attempt(&steps);
+    check_steps(seed, &sequence(seed))
+}
+
+/// Runs the steps, and panics with what is left of them if the model does not agree.
+fn check_steps(seed: u64, steps: &[Step]) -> Coverage {
+    let (verdict, seen) = attempt(steps);
     if verdict.is_err() {
-        let short = shrink(&steps, |steps| attempt(steps).0.is_err());
+        let short = shrink(steps, |steps| attempt(steps).0.is_err());
         let error = attempt(&short).0.expect_err("what shrinking leaves still fails");
         panic!("{}", report(seed, &short, &error));
     }
