@@ -8,7 +8,7 @@ use queue_core::Partition;
 
 use crate::model::{Coverage, Verdict};
 use crate::runner::run;
-use crate::shrink::{number, report, shrink};
+use crate::shrink::{name, number, report, shrink};
 use crate::steps::{Step, sequence};
 
 /// Sequences in all, spread over the tests of this file so that they run beside each other.
@@ -41,7 +41,7 @@ fn sequences_on_one_partition() {
     for n in 0..12 {
         let seeds = 1_000_000 + n * 20..1_000_000 + (n + 1) * 20;
         let steps: Vec<Step> = seeds.flat_map(sequence).collect();
-        check_steps(n, &steps);
+        check_steps(&format!("long sequence {n}"), &steps);
     }
 }
 
@@ -60,16 +60,16 @@ fn sequences(part: u64) {
 
 /// Runs the sequence of a seed.
 fn check(seed: u64) -> Coverage {
-    check_steps(seed, &sequence(seed))
+    check_steps(&name(seed), &sequence(seed))
 }
 
 /// Runs the steps, and panics with what is left of them if the model does not agree.
-fn check_steps(seed: u64, steps: &[Step]) -> Coverage {
+fn check_steps(name: &str, steps: &[Step]) -> Coverage {
     let (verdict, seen) = attempt(steps);
     if verdict.is_err() {
         let short = shrink(steps, |steps| attempt(steps).0.is_err());
         let error = attempt(&short).0.expect_err("what shrinking leaves still fails");
-        panic!("{}", report(seed, &short, &error));
+        panic!("{}", report(name, &short, &error));
     }
     seen
 }

@@ -25,9 +25,8 @@ pub(crate) fn shrink(steps: &[Step], fails: impl Fn(&[Step]) -> bool) -> Vec<Ste
 }
 
 /// Returns the text of a failure that a person can act on.
-pub(crate) fn report(seed: u64, steps: &[Step], error: &str) -> String {
-    let mut text =
-        format!("seed {seed} (HOLDFAST_SEED={seed} runs it alone): {error}\nthe steps that are left:\n");
+pub(crate) fn report(name: &str, steps: &[Step], error: &str) -> String {
+    let mut text = format!("{name}: {error}\nthe steps that are left:\n");
     for step in steps {
         writeln!(text, "    {step:?}").expect("a string takes every write");
     }
@@ -39,4 +38,9 @@ pub(crate) fn report(seed: u64, steps: &[Step], error: &str) -> String {
 pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().expect("the variable holds a number"))
+}
+
+/// Returns how to run the sequence of a seed again.
+pub(crate) fn name(seed: u64) -> String {
+    format!("seed {seed} (HOLDFAST_SEED={seed} runs it alone)")
 }

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::shrink::{number, report, shrink};
+use crate::shrink::{name, number, report, shrink};
 use crate::steps::{Step, sequence};
 use crate::world::{Bug, Seen, World};
 
@@ -45,7 +45,7 @@ fn check(seed: u64) -> Seen {
         let error = attempt(seed, &short)
             .0
             .expect_err("what shrinking leaves still fails");
-        panic!("{}", report(seed, &short, &error));
+        panic!("{}", report(&name(seed), &short, &error));
     }
     seen
 }
