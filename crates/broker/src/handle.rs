@@ -88,16 +88,18 @@ impl Broker {
             shared: shared.clone(),
             last_waiter: Arc::default(),
         };
-        let run = move || match CommitThread::open(shared.clone(), opener) {
-            Ok(thread) => {
-                shared.advance(Status::Serving);
-                opened(Ok(()));
-                thread.run();
-            }
-            Err(failure) => {
-                shared.inbox.close();
-                shared.advance(Status::Stopped);
-                opened(Err(failure));
+        let run = move || {
+            let service = Service(shared);
+            match CommitThread::open(service.0.clone(), opener) {
+                Ok(thread) => {
+                    service.0.advance(Status::Serving);
+                    opened(Ok(()));
+                    thread.run();
+                }
+                Err(failure) => {
+                    service.0.end();
+                    opened(Err(failure));
+                }
             }
         };
         let thread = std::thread::Builder::new().name("commit".to_owned()).spawn(run)?;
@@ -342,6 +344,15 @@ impl Broker {
             Err(Refusal::Full) => Err(BrokerError::Overloaded),
             Err(Refusal::Closed) => Err(BrokerError::Stopping),
         }
+    }
+}
+
+/// Ends the service with the commit thread, however that ends: after a panic nobody may wait for ever.
+struct Service(Arc<Shared>);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

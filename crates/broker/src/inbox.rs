@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use queue_core::AttributeChange;
+
 use crate::request::{Input, Request};
 
 /// How much may wait for the commit thread; beyond it clients are told to come back later.
@@ -85,7 +87,10 @@ impl<R> Inbox<R> {
         let has_room = state.inputs.len() < self.limits.requests_max
             && (state.bytes == 0 || state.bytes + bytes <= self.limits.bytes_max);
         // What undoes a take or frees a waiter is never refused: it makes room.
-        let is_release = matches!(input.request, Request::GiveBack { .. } | Request::Cancel { .. });
+        let is_release = matches!(
+            input.request,
+            Request::GiveBack { .. } | Request::Cancel { .. } | Request::EndPolls
+        );
         if !has_room && !is_release {
             return Err(Refusal::Full);
         }
@@ -152,6 +157,21 @@ impl<R> Inbox<R> {
         self.kicked.notify_all();
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Refuses every further request and drops those that wait: nobody will answer them.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        let inputs = std::mem::take(&mut state.inputs);
+        self.has_inputs.store(false, Ordering::Release);
+        // Dropping a request tells its client, which may want the lock.
+        drop(state);
+        drop(inputs);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lock().inputs.len()
     }
@@ -162,10 +182,41 @@ impl<R> Inbox<R> {
     }
 }
 
+/// Bytes that clients chose freely; everything else of a request is small.
 fn content_bytes(request: &Request) -> usize {
-    if let Request::Enqueue { entries, .. } = request {
-        entries.iter().map(|entry| entry.content.len()).sum()
-    } else {
-        0
+    match request {
+        Request::Enqueue { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
+        Request::CreateQueue { attributes, tags, .. } => {
+            let tags = tags.iter().map(|(key, value)| key.len() + value.len());
+            text_bytes(attributes) + tags.sum::<usize>()
+        }
+        Request::SetQueueAttributes { attributes, .. } => text_bytes(attributes),
+        Request::DeleteQueue { .. }
+        | Request::PurgeQueue { .. }
+        | Request::Receive(_)
+        | Request::Delete { .. }
+        | Request::ChangeVisibility { .. }
+        | Request::GiveBack { .. }
+        | Request::Cancel { .. }
+        | Request::FindQueue { .. }
+        | Request::ListQueues { .. }
+        | Request::DescribeQueue { .. }
+        | Request::AdvanceClock { .. }
+        | Request::AddSealKey { .. }
+        | Request::EndPolls => 0,
     }
+}
+
+fn text_bytes(attributes: &[AttributeChange]) -> usize {
+    let text = |change: &AttributeChange| {
+        if let AttributeChange::Policy(text)
+        | AttributeChange::RedriveAllowPolicy(text)
+        | AttributeChange::KmsMasterKeyId(text) = change
+        {
+            text.as_ref().map_or(0, |text| text.len())
+        } else {
+            0
+        }
+    };
+    attributes.iter().map(text).sum()
 }

@@ -23,7 +23,6 @@ use crate::random::Random;
 use crate::replay::{Recovered, recover};
 use crate::request::{Input, Reply, Request};
 use crate::seal::Sealer;
-use crate::take::give_back;
 
 /// Where a client waits for its answer.
 pub(crate) type ReplyTo = oneshot::Sender<Reply>;
@@ -98,6 +97,12 @@ impl Shared {
             .fetch_max(u8::try_from(code).unwrap_or(0), Ordering::AcqRel);
     }
 
+    /// Ends the service: whoever waits for an answer learns that none will come.
+    pub(crate) fn end(&self) {
+        self.inbox.abandon();
+        self.advance(Status::Stopped);
+    }
+
     fn now(&self) -> Now {
         Now {
             monotonic: self.options.clock.monotonic(),
@@ -108,6 +113,8 @@ impl Shared {
 
 /// Idle time after which the log is sealed.
 const SEAL_AFTER: Duration = Duration::from_millis(100);
+/// How long a segment or snapshot that failed is left alone: a full disk does not have room a moment later.
+const HOUSE_PAUSE: Duration = Duration::from_secs(1);
 /// Longest that the commit thread sleeps.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
@@ -133,6 +140,10 @@ pub(crate) struct CommitThread {
     finished: (Sender<Finished>, Receiver<Finished>),
     is_snapshot_running: bool,
     snapshot_bytes: u64,
+    /// In monotonic time; until then no segment and no snapshot is begun.
+    house_from: Duration,
+    /// What the observer heard last.
+    parked: usize,
     /// When the last batch was committed, until the log is sealed.
     unsealed_since: Option<Instant>,
     counted: journal::Counters,
@@ -161,6 +172,8 @@ impl CommitThread {
             finished: channel(),
             is_snapshot_running: false,
             snapshot_bytes: 0,
+            house_from: Duration::ZERO,
+            parked: 0,
             unsealed_since: None,
         };
         if thread.owner.partition().seal_keys().is_empty() {
@@ -171,6 +184,11 @@ impl CommitThread {
                 reply: None,
             });
             thread.turn()?;
+            if thread.owner.partition().seal_keys().is_empty() {
+                // Without it no receipt handle could be told from a forged one.
+                let file = "the key of receipt handles".to_owned();
+                return Err(JournalError::Full { file });
+            }
         }
         let sealer = Sealer::new(thread.owner.partition().seal_keys());
         thread.shared.sealer.get_or_init(|| sealer);
@@ -181,20 +199,36 @@ impl CommitThread {
     /// Serves until the inbox is closed and empty. An error of the journal ends the process: what was written is
     /// unknown, and nothing may be answered on top of it.
     pub(crate) fn run(mut self) {
+        let mut is_ending = false;
         loop {
-            let is_closed = self.shared.inbox.wait(self.sleep(), &mut self.inputs);
+            // What was left over goes first. The inbox fills meanwhile and refuses what would be too much.
+            let is_behind = self.owner.is_behind();
+            let is_closed = if is_behind {
+                self.shared.inbox.is_closed()
+            } else {
+                self.shared.inbox.wait(self.sleep(), &mut self.inputs)
+            };
+            if is_closed && !std::mem::replace(&mut is_ending, true) {
+                let request = Request::EndPolls;
+                self.inputs.push(Input { request, reply: None });
+            }
             if let Err(failure) = self.turn().and_then(|()| self.keep_house()) {
                 error!(error = %failure, "the journal has failed: aborting, so that nothing is answered on top of it");
                 std::process::abort();
             }
-            if is_closed && self.inputs.is_empty() && self.owner.next_wake() != Some(Duration::ZERO) {
+            if is_closed && !is_behind && !self.has_work() {
                 break;
             }
         }
         if let Err(failure) = self.journal.seal() {
             error!(error = %failure, "the log could not be sealed");
         }
-        self.shared.advance(Status::Stopped);
+    }
+
+    /// Whether another turn is due at once.
+    fn has_work(&self) -> bool {
+        let now = self.shared.options.clock.monotonic();
+        self.owner.next_wake().is_some_and(|at| at <= now)
     }
 
     /// How long to wait for a request before something else is due.
@@ -204,9 +238,13 @@ impl CommitThread {
         let seal = self
             .unsealed_since
             .map(|since| SEAL_AFTER.saturating_sub(since.elapsed()));
+        let house = Some(self.house_from)
+            .filter(|from| *from > now)
+            .map(|from| from - now);
         timer
             .into_iter()
             .chain(seal)
+            .chain(house)
             .min()
             .unwrap_or(SLEEP_MAX)
             .min(SLEEP_MAX)
@@ -226,6 +264,10 @@ impl CommitThread {
             self.commit(now)?;
         }
         self.answer();
+        let parked = self.owner.parked();
+        if std::mem::replace(&mut self.parked, parked) != parked {
+            self.shared.options.observer.parked(parked);
+        }
         Ok(())
     }
 
@@ -275,17 +317,13 @@ impl CommitThread {
         commit.segments_waited_for = counters.segments_waited_for - self.counted.segments_waited_for;
         self.counted = counters;
         self.shared.options.observer.committed(&commit);
-        self.shared.options.observer.parked(self.owner.parked());
     }
 
     /// Hands the answers out. A receive whose client has gone is undone.
     fn answer(&mut self) {
         for (reply_to, reply) in self.turn.replies.drain(..) {
             if let Err(Reply::Received(messages)) = reply_to.send(reply) {
-                give_back(
-                    &self.shared,
-                    messages.iter().map(|message| message.delivery.handle),
-                );
+                self.owner.give_back(&messages);
             }
         }
     }
@@ -294,16 +332,21 @@ impl CommitThread {
     fn keep_house(&mut self) -> Result<(), JournalError> {
         while let Ok(finished) = self.finished.1.try_recv() {
             match finished {
-                Finished::Prepared(prepared) => {
-                    if let Err(failure) = self.journal.install(prepared) {
+                Finished::Prepared(prepared) => match self.journal.install(prepared) {
+                    Ok(()) => {}
+                    Err(failure @ JournalError::SyncFailed { .. }) => return Err(failure),
+                    Err(failure) => {
                         warn!(error = %failure, "a segment could not be prepared; it is tried again");
+                        self.pause_house();
                     }
-                }
+                },
                 Finished::Snapshot { result, seconds } => self.complete_snapshot(result, seconds)?,
             }
         }
-        self.prepare();
-        self.begin_snapshot()?;
+        if self.shared.options.clock.monotonic() >= self.house_from {
+            self.prepare();
+            self.begin_snapshot()?;
+        }
         if self
             .unsealed_since
             .is_some_and(|since| since.elapsed() >= SEAL_AFTER)
@@ -314,8 +357,13 @@ impl CommitThread {
         Ok(())
     }
 
+    fn pause_house(&mut self) {
+        self.house_from = self.shared.options.clock.monotonic() + HOUSE_PAUSE;
+    }
+
     fn prepare(&mut self) {
         if let Some(preparation) = self.journal.take_preparation() {
+            // Lost if no thread can be started: then segments are made while a proposal waits.
             self.spawn("journal-prepare", move || Finished::Prepared(preparation.run()));
         }
     }
@@ -329,13 +377,13 @@ impl CommitThread {
             Ok(sink) => sink,
             Err(JournalError::Full { file }) => {
                 warn!(file, "no room for a snapshot; the log is kept");
+                self.pause_house();
                 return Ok(());
             }
             Err(failure) => return Err(failure),
         };
-        self.is_snapshot_running = true;
         let (wall, (state, contents)) = (self.last_wall, self.owner.snapshot());
-        self.spawn("journal-snapshot", move || {
+        self.is_snapshot_running = self.spawn("journal-snapshot", move || {
             let started = Instant::now();
             let result = write_snapshot(&mut *sink, wall, &state, &contents).and_then(|()| sink.finish());
             Finished::Snapshot {
@@ -362,12 +410,14 @@ impl CommitThread {
             Err(JournalError::SyncFailed { file, source }) => Err(JournalError::SyncFailed { file, source }),
             Err(failure) => {
                 warn!(error = %failure, "a snapshot failed; the log is kept and it is tried again");
+                self.pause_house();
                 Ok(())
             }
         }
     }
 
-    fn spawn(&self, name: &str, work: impl FnOnce() -> Finished + Send + 'static) {
+    /// Runs work on a thread of its own. Returns whether it was started.
+    fn spawn(&self, name: &str, work: impl FnOnce() -> Finished + Send + 'static) -> bool {
         let (shared, finished) = (self.shared.clone(), self.finished.0.clone());
         let run = move || {
             // The receiver is gone only when the commit thread has ended, and then nobody needs the result.
@@ -375,9 +425,11 @@ impl CommitThread {
                 shared.inbox.nudge();
             }
         };
-        if let Err(failure) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
+        let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        if let Err(failure) = &started {
             warn!(error = %failure, name, "a thread could not be started");
         }
+        started.is_ok()
     }
 }
 

@@ -5,11 +5,15 @@ mod batches;
 #[cfg(test)]
 mod conservation;
 #[cfg(test)]
+mod failing;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod polls;
 #[cfg(test)]
 mod requests;
+#[cfg(test)]
+mod restarts;
 #[cfg(test)]
 mod running;
 #[cfg(test)]

@@ -1,1 +1,327 @@
+//! A running broker on a simulated disk, with a gate in front of the sync and somebody who counts.
 
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use broker::{
+    Broker, BrokerError, BrokerOptions, Commit, InboxLimits, Limits, ManualClock, Observer, ReceiveOptions,
+    Received, Recovered, SeededRandom,
+};
+use journal::{
+    Counters, Disk, Epoch, Event, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Preparation,
+    Prepared, ProposeError, RecoveryReport, SnapshotReceipt, SnapshotSink, Ticket,
+};
+use simulator::SimDisk;
+use types::{LogIndex, WallTime};
+
+use crate::node::text;
+use crate::requests::{entry, key};
+
+/// Longest that a test waits for something that has to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a broker of a test differs from the usual one.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) segment_bytes: u64,
+    pub(crate) snapshot_log_bytes: u64,
+    pub(crate) inbox: InboxLimits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 1 << 20,
+            snapshot_log_bytes: u64::MAX,
+            inbox: InboxLimits::default(),
+        }
+    }
+}
+
+pub(crate) struct Served {
+    pub(crate) broker: Broker,
+    pub(crate) thread: JoinHandle<()>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) disk: SimDisk,
+    pub(crate) report: RecoveryReport,
+}
+
+impl Served {
+    pub(crate) fn start(disk: &SimDisk, settings: &Settings) -> Self {
+        let (counts, gate) = (Arc::new(Counts::default()), Arc::new(Gate::default()));
+        let clock = Arc::new(ManualClock::new(WallTime::from_millis(1_700_000_000_000)));
+        let options = BrokerOptions {
+            limits: Limits::RELAXED,
+            inbox: settings.inbox,
+            kick_on_push: true,
+            snapshot_log_bytes: settings.snapshot_log_bytes,
+            clock: clock.clone(),
+            // A second process must not draw the keys of the first one again.
+            random: Arc::new(SeededRandom::new(disk.nonce().unwrap())),
+            observer: counts.clone(),
+        };
+        let log = LocalOptions {
+            first_segment_bytes: settings.segment_bytes,
+            segment_bytes: settings.segment_bytes,
+            fsync: Fsync::Always,
+        };
+        let (on, held) = (Arc::new(disk.clone()), gate.clone());
+        let (reported, report) = mpsc::channel();
+        let opener = move |recovered: &mut Recovered| {
+            let (inner, report) = LocalJournal::open(on, log, recovered)?;
+            reported.send(report).unwrap();
+            Ok(Box::new(GatedJournal { inner, gate: held }) as Box<dyn Journal>)
+        };
+        let (opened, is_open) = mpsc::channel();
+        let opened = move |result| opened.send(result).unwrap();
+        let (broker, thread) = Broker::start(options, Box::new(opener), opened).unwrap();
+        is_open.recv_timeout(PATIENCE).unwrap().unwrap();
+        let report = report.recv().unwrap();
+        Self {
+            broker,
+            thread,
+            counts,
+            gate,
+            clock,
+            disk: disk.clone(),
+            report,
+        }
+    }
+
+    /// Starts on an empty disk and makes the queue `q`.
+    pub(crate) async fn with_queue(settings: &Settings) -> Self {
+        let served = Self::start(&SimDisk::new(1), settings);
+        served
+            .broker
+            .create_queue(key("q"), Vec::new(), Vec::new())
+            .await
+            .unwrap();
+        served
+    }
+
+    pub(crate) async fn send(&self, text: &str) -> Result<(), BrokerError> {
+        send(self.broker.clone(), text.to_owned()).await
+    }
+
+    pub(crate) fn receive(
+        &self,
+        wait_seconds: u32,
+    ) -> impl Future<Output = Result<Received, BrokerError>> + use<> {
+        receive(self.broker.clone(), wait_seconds)
+    }
+
+    /// Receives one message without waiting, and keeps it; returns its text and receive count.
+    pub(crate) async fn take(&self) -> Option<(String, u32)> {
+        let received = self.receive(0).await.unwrap();
+        let message = received.messages.first()?;
+        received.take?.delivered();
+        Some((text(message), message.delivery.receive_count))
+    }
+
+    /// Ends in order.
+    pub(crate) fn stop(self) -> SimDisk {
+        self.broker.stop();
+        self.thread.join().unwrap();
+        self.disk
+    }
+}
+
+pub(crate) async fn send(broker: Broker, text: String) -> Result<(), BrokerError> {
+    let results = broker.enqueue(key("q"), vec![entry(&text)]).await?;
+    assert!(results.iter().all(Result::is_ok));
+    Ok(())
+}
+
+pub(crate) async fn receive(broker: Broker, wait_seconds: u32) -> Result<Received, BrokerError> {
+    let options = ReceiveOptions {
+        max: 1,
+        visibility_timeout_seconds: None,
+        wait_seconds: Some(wait_seconds),
+    };
+    broker.receive(key("q"), options).await
+}
+
+/// Gives the future one chance to come forward.
+pub(crate) fn poll_once<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Waits for something that another thread brings about.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Adds up what an observer hears.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    state: Mutex<Counted>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counted {
+    pub(crate) commits: u64,
+    pub(crate) syncs: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) given_back: u64,
+    pub(crate) parked: usize,
+    pub(crate) snapshots: u64,
+}
+
+impl Counts {
+    pub(crate) fn now(&self) -> Counted {
+        *self.state.lock().unwrap()
+    }
+}
+
+impl Observer for Counts {
+    fn committed(&self, commit: &Commit) {
+        let mut state = self.state.lock().unwrap();
+        state.commits += 1;
+        state.syncs += commit.syncs;
+        state.sent += commit.sent;
+        state.received += commit.received;
+        state.given_back += commit.given_back;
+    }
+
+    fn parked(&self, polls: usize) {
+        self.state.lock().unwrap().parked = polls;
+    }
+
+    fn snapshot(&self, bytes: u64, _seconds: f64) {
+        assert!(bytes > 0);
+        self.state.lock().unwrap().snapshots += 1;
+    }
+}
+
+/// Holds commits back before their sync.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<Held>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    is_shut: bool,
+    may_pass: u64,
+    /// Commits that came to the gate.
+    came: u64,
+    preparations: u64,
+    panics: bool,
+}
+
+impl Gate {
+    pub(crate) fn shut(&self) {
+        self.state().is_shut = true;
+    }
+
+    pub(crate) fn open(&self) {
+        self.state().is_shut = false;
+        self.changed.notify_all();
+    }
+
+    /// Lets one commit through.
+    pub(crate) fn let_one_pass(&self) {
+        self.state().may_pass += 1;
+        self.changed.notify_all();
+    }
+
+    /// Returns how many commits have come to the gate.
+    pub(crate) fn came(&self) -> u64 {
+        self.state().came
+    }
+
+    /// Returns how many preparations were begun.
+    pub(crate) fn preparations(&self) -> u64 {
+        self.state().preparations
+    }
+
+    /// Lets the next commit panic.
+    pub(crate) fn break_down(&self) {
+        self.state().panics = true;
+    }
+
+    fn pass(&self) {
+        let mut state = self.state();
+        state.came += 1;
+        assert!(!state.panics, "broken on purpose");
+        while state.is_shut && state.may_pass == 0 {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.may_pass = state.may_pass.saturating_sub(1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, Held> {
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+struct GatedJournal {
+    inner: LocalJournal,
+    gate: Arc<Gate>,
+}
+
+impl fmt::Debug for GatedJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl Journal for GatedJournal {
+    fn epoch(&self) -> Option<Epoch> {
+        self.inner.epoch()
+    }
+
+    fn propose(&mut self, entry: &[u8], expected: Epoch) -> Result<Ticket, ProposeError> {
+        self.inner.propose(entry, expected)
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>) -> Result<(), JournalError> {
+        self.gate.pass();
+        self.inner.wait(events)
+    }
+
+    fn begin_snapshot(&mut self, index: LogIndex) -> Result<Box<dyn SnapshotSink>, JournalError> {
+        self.inner.begin_snapshot(index)
+    }
+
+    fn complete_snapshot(&mut self, receipt: SnapshotReceipt) -> Result<(), JournalError> {
+        self.inner.complete_snapshot(receipt)
+    }
+
+    fn log_bytes_since_snapshot(&self) -> u64 {
+        self.inner.log_bytes_since_snapshot()
+    }
+
+    fn take_preparation(&mut self) -> Option<Preparation> {
+        let preparation = self.inner.take_preparation();
+        self.gate.state().preparations += u64::from(preparation.is_some());
+        preparation
+    }
+
+    fn install(&mut self, prepared: Prepared) -> Result<(), JournalError> {
+        self.inner.install(prepared)
+    }
+
+    fn seal(&mut self) -> Result<(), JournalError> {
+        self.inner.seal()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}

@@ -1,0 +1,184 @@
+//! What a broker finds when it starts again on the same disk.
+
+use std::sync::mpsc;
+
+use broker::{
+    Broker, BrokerError, BrokerOptions, InboxLimits, Limits, NoObserver, OsClock, OsRandom, Status,
+};
+use journal::JournalError;
+use queue_core::{AttributeChange, Counters};
+use simulator::SimDisk;
+use types::TenantId;
+
+use crate::requests::{entry, key};
+use crate::served::{Served, Settings, poll_once, until};
+
+#[tokio::test]
+async fn everything_answered_is_there_after_a_power_cut_and_after_a_clean_stop() {
+    let served = Served::with_queue(&Settings::default()).await;
+    let broker = &served.broker;
+    let change = AttributeChange::VisibilityTimeout(77);
+    broker.set_queue_attributes(key("q"), vec![change]).await.unwrap();
+    for text in ["deleted", "in flight", "waiting"] {
+        served.send(text).await.unwrap();
+    }
+    let mut sealed = Vec::new();
+    for _ in 0..2 {
+        let received = served.receive(0).await.unwrap();
+        received.take.unwrap().delivered();
+        sealed.push(broker.seal(TenantId::DEV, &received.messages[0].delivery.handle));
+    }
+    let first = broker.open(TenantId::DEV, &sealed[0]).unwrap();
+    broker.delete(key("q"), vec![first]).await.unwrap();
+
+    let cut = served.disk.fork().crash(11);
+    let stopped = served.stop().kill();
+    for disk in [cut, stopped] {
+        let served = Served::start(&disk, &Settings::default());
+        let description = served.broker.describe_queue(key("q")).await.unwrap();
+        assert_eq!(description.attributes.visibility_timeout_seconds, 77);
+        let expected = Counters {
+            visible: 1,
+            delayed: 0,
+            in_flight: 1,
+        };
+        assert_eq!(description.counters, expected);
+        assert_eq!(served.take().await, Some(("waiting".to_owned(), 1)));
+        // Handles from before open, and prove what they proved.
+        let handles = sealed
+            .iter()
+            .map(|text| served.broker.open(TenantId::DEV, text).unwrap());
+        let results = served.broker.delete(key("q"), handles.collect()).await.unwrap();
+        assert_eq!(results, [Ok(()), Ok(())]);
+        let left = served.broker.describe_queue(key("q")).await.unwrap().counters;
+        assert_eq!((left.total(), left.in_flight), (1, 1));
+        served.stop();
+    }
+}
+
+#[tokio::test]
+async fn a_restart_begins_at_the_last_snapshot_and_the_log_before_it_is_gone() {
+    let settings = Settings {
+        segment_bytes: 32 << 10,
+        snapshot_log_bytes: 64 << 10,
+        ..Settings::default()
+    };
+    let served = Served::with_queue(&settings).await;
+    let body = "x".repeat(2_000);
+    let mut sent = 0;
+    while served.counts.now().snapshots < 3 {
+        let text = format!("{sent:04} {body}");
+        served.send(&text).await.unwrap();
+        sent += 1;
+        if sent % 4 != 0 {
+            let received = served.receive(0).await.unwrap();
+            received.take.unwrap().delivered();
+            let handles = received.messages.iter().map(|m| m.delivery.handle).collect();
+            served.broker.delete(key("q"), handles).await.unwrap();
+        }
+    }
+    let before = served.broker.describe_queue(key("q")).await.unwrap().counters;
+    let disk = served.stop().kill();
+    let names = disk.names();
+    let segments = names.iter().filter(|name| name.starts_with("log-")).count();
+    assert!(
+        segments < 12,
+        "{segments} segments for {sent} messages of 2 KB: {names:?}"
+    );
+
+    let served = Served::start(&disk, &settings);
+    let entries = served.report.entries_replayed;
+    assert!(
+        served.report.snapshot.is_some_and(|index| index.0 > 10),
+        "{:?}",
+        served.report
+    );
+    assert!(entries < served.report.last_index.0 / 2, "{:?}", served.report);
+    let after = served.broker.describe_queue(key("q")).await.unwrap().counters;
+    assert_eq!((before, after.total() > 0), (after, true));
+    let mut left = Vec::new();
+    while let Some((text, _)) = served.take().await {
+        assert!(text.ends_with(&body), "the content came with the snapshot");
+        left.push(text[..4].to_owned());
+    }
+    let mut sorted = left.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(
+        (left.len() as u64, &left),
+        (after.visible, &sorted),
+        "in order, each once"
+    );
+    served.stop();
+}
+
+#[tokio::test]
+async fn a_take_whose_client_went_during_the_last_commit_is_still_given_back() {
+    let served = Served::with_queue(&Settings::default()).await;
+    served.send("m").await.unwrap();
+    let came = served.gate.came();
+    served.gate.shut();
+    let mut receive = Box::pin(served.receive(0));
+    assert!(poll_once(&mut receive).is_pending());
+    until("the take stands before its sync", || served.gate.came() > came).await;
+    drop(receive);
+    served.broker.stop();
+    served.gate.open();
+    let disk = served.stop().kill();
+    let served = Served::start(&disk, &Settings::default());
+    assert_eq!(served.take().await, Some(("m".to_owned(), 1)));
+    served.stop();
+}
+
+#[tokio::test]
+async fn while_the_log_is_read_nothing_is_taken_and_nothing_waits() {
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let opener = move |_: &mut broker::Recovered| {
+        may_go_on.recv().unwrap();
+        Err(JournalError::Full {
+            file: "the only one".to_owned(),
+        })
+    };
+    let (opened, is_open) = mpsc::channel();
+    let opened = move |result: Result<(), JournalError>| opened.send(result.is_ok()).unwrap();
+    let (broker, thread) = Broker::start(options(), Box::new(opener), opened).unwrap();
+    assert_eq!(broker.status(), Status::Recovering);
+    assert_eq!(broker.find_queue(key("q")).await, Err(BrokerError::Recovering));
+    assert_eq!(
+        broker.enqueue(key("q"), vec![entry("m")]).await,
+        Err(BrokerError::Recovering)
+    );
+    go_on.send(()).unwrap();
+    thread.join().unwrap();
+    assert_eq!((is_open.recv(), broker.status()), (Ok(false), Status::Stopped));
+    assert_eq!(broker.find_queue(key("q")).await, Err(BrokerError::Stopping));
+}
+
+#[test]
+fn a_stop_while_the_log_is_read_ends_the_thread_once_it_is() {
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let disk = SimDisk::new(1);
+    let opener = move |recovered: &mut broker::Recovered| {
+        may_go_on.recv().unwrap();
+        let disk = std::sync::Arc::new(disk);
+        let (journal, _) = journal::LocalJournal::open(disk, journal::LocalOptions::default(), recovered)?;
+        Ok(Box::new(journal) as Box<dyn journal::Journal>)
+    };
+    let (broker, thread) = Broker::start(options(), Box::new(opener), |result| result.unwrap()).unwrap();
+    broker.stop();
+    go_on.send(()).unwrap();
+    thread.join().unwrap();
+    assert_eq!(broker.status(), Status::Stopped);
+}
+
+fn options() -> BrokerOptions {
+    BrokerOptions {
+        limits: Limits::RELAXED,
+        inbox: InboxLimits::default(),
+        kick_on_push: true,
+        snapshot_log_bytes: u64::MAX,
+        clock: std::sync::Arc::new(OsClock),
+        random: std::sync::Arc::new(OsRandom),
+        observer: std::sync::Arc::new(NoObserver),
+    }
+}
