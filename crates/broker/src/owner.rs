@@ -378,26 +378,10 @@ impl<R> Owner<R> {
         turn: &mut Turn<R>,
     ) {
         let Input { request, reply } = input;
-        let origin = |reply: Option<R>| reply.map_or(Origin::Nobody, Origin::Client);
         match request {
-            Request::CreateQueue {
-                key,
-                attributes,
-                tags,
-            } => {
-                let deleted_name_wait_seconds = self.limits.deleted_name_wait_seconds;
-                let command = Command::CreateQueue {
-                    key,
-                    attributes,
-                    tags,
-                    deleted_name_wait_seconds,
-                };
-                self.push(command, origin(reply), encoder);
-            }
             Request::GiveBack { queue, handles } => {
                 self.push(Command::GiveBack { queue, handles }, Origin::Nobody, encoder);
             }
-            Request::AddSealKey { key } => self.push(Command::AddSealKey { key }, origin(reply), encoder),
             Request::Receive(receive) => self.receive(receive, reply, now, at, encoder, turn),
             // Done before any request is taken.
             Request::Cancel { .. } => {}
@@ -431,22 +415,38 @@ impl<R> Owner<R> {
                     self.describe(key, reply, at, turn);
                 }
             }
-            Request::DeleteQueue { .. }
+            Request::CreateQueue { .. }
+            | Request::DeleteQueue { .. }
             | Request::SetQueueAttributes { .. }
             | Request::PurgeQueue { .. }
             | Request::Enqueue { .. }
             | Request::Delete { .. }
-            | Request::ChangeVisibility { .. } => match self.command(request) {
-                Some(command) => self.push(command, origin(reply), encoder),
+            | Request::ChangeVisibility { .. }
+            | Request::AddSealKey { .. } => match self.command(request) {
+                Some(command) => {
+                    let origin = reply.map_or(Origin::Nobody, Origin::Client);
+                    self.push(command, origin, encoder);
+                }
                 None => turn.replies.extend(reply.map(|reply| (reply, missing()))),
             },
         }
     }
 
-    /// Makes the command of a request to one queue, or nothing if there is no such queue.
+    /// Makes the command of a request that has one, or nothing if the queue that it names is not there.
     fn command(&self, request: Request) -> Option<Command> {
         let find = |key: &QueueKey| self.partition.queue_id(key);
         Some(match request {
+            Request::CreateQueue {
+                key,
+                attributes,
+                tags,
+            } => Command::CreateQueue {
+                key,
+                attributes,
+                tags,
+                deleted_name_wait_seconds: self.limits.deleted_name_wait_seconds,
+            },
+            Request::AddSealKey { key } => Command::AddSealKey { key },
             Request::DeleteQueue { key } => Command::DeleteQueue { queue: find(&key)? },
             Request::SetQueueAttributes { key, attributes } => Command::SetQueueAttributes {
                 queue: find(&key)?,
@@ -471,15 +471,13 @@ impl<R> Owner<R> {
                 queue: find(&key)?,
                 entries,
             },
-            Request::CreateQueue { .. }
-            | Request::Receive(_)
+            Request::Receive(_)
             | Request::GiveBack { .. }
             | Request::Cancel { .. }
             | Request::FindQueue { .. }
             | Request::ListQueues { .. }
             | Request::DescribeQueue { .. }
             | Request::AdvanceClock { .. }
-            | Request::AddSealKey { .. }
             | Request::EndPolls => return None,
         })
     }
