@@ -102,8 +102,10 @@ fn content() -> Vec<u8> {
 }
 
 fn resident() -> Result<u64, Box<dyn std::error::Error>> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next());
-    Ok(kilobytes.ok_or("no VmRSS")?.parse::<u64>()? * 1_024)
+    let process = std::process::id().to_string();
+    let ps = std::process::Command::new("ps")
+        .args(["-o", "rss=", "-p", &process])
+        .output()?;
+    let kilobytes: u64 = String::from_utf8(ps.stdout)?.trim().parse()?;
+    Ok(kilobytes * 1_024)
 }

@@ -19,7 +19,7 @@ use crate::request::{
     Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId,
 };
 use crate::take::{Take, give_back};
-use crate::turn::{BrokerOptions, CommitThread, JournalOpener, Shared, Status};
+use crate::turn::{BrokerOptions, Committer, JournalOpener, Shared, Status};
 
 /// A handle to the owner of a partition. Clones are cheap and lead to the same owner.
 #[derive(Clone)]
@@ -90,11 +90,11 @@ impl Broker {
         };
         let run = move || {
             let service = Service(shared);
-            match CommitThread::open(service.0.clone(), opener) {
-                Ok(thread) => {
+            match Committer::open(service.0.clone(), opener) {
+                Ok(committer) => {
                     service.0.advance(Status::Serving);
                     opened(Ok(()));
-                    thread.run();
+                    service.0.run(committer);
                 }
                 Err(failure) => {
                     service.0.end();
@@ -111,9 +111,15 @@ impl Broker {
         self.shared.status()
     }
 
-    /// Starts a commit if requests wait; a reactor calls it when it runs out of work.
+    /// Starts a commit on the commit thread if requests wait.
     pub fn kick(&self) {
         self.shared.inbox.kick();
+    }
+
+    /// Starts a commit if requests wait, or does it here if [`BrokerOptions::inline`] allows that and the disk is quick;
+    /// a reactor calls it when it runs out of work.
+    pub fn drive(&self) {
+        self.shared.drive();
     }
 
     /// Returns how many requests wait for the commit thread.

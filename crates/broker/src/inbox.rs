@@ -129,8 +129,8 @@ impl<R> Inbox<R> {
         }
     }
 
-    /// Waits for a kick, at most so long, and swaps what waits into `inputs`. Returns whether the inbox is closed.
-    pub(crate) fn wait(&self, longest: Duration, inputs: &mut Vec<Input<R>>) -> bool {
+    /// Waits for a kick, at most so long. Returns whether the inbox is closed.
+    pub(crate) fn sleep(&self, longest: Duration) -> bool {
         let mut state = self.lock();
         // What came during the last turn waits for the reactor that brought it to run out of work, but not for long.
         let longest = if state.inputs.is_empty() {
@@ -144,21 +144,27 @@ impl<R> Inbox<R> {
                 .wait_timeout_while(state, longest, |state| !state.is_kicked && !state.is_closed);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        debug_assert!(inputs.is_empty(), "the last batch was taken whole");
-        std::mem::swap(&mut state.inputs, inputs);
-        (state.bytes, state.since, state.is_kicked) = (0, None, false);
-        self.has_inputs.store(false, Ordering::Release);
+        state.is_kicked = false;
         state.is_closed
+    }
+
+    /// Swaps what waits into `inputs`.
+    pub(crate) fn take(&self, inputs: &mut Vec<Input<R>>) {
+        debug_assert!(inputs.is_empty(), "the last batch was taken whole");
+        let mut state = self.lock();
+        std::mem::swap(&mut state.inputs, inputs);
+        (state.bytes, state.since) = (0, None);
+        self.has_inputs.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn has_inputs(&self) -> bool {
+        self.has_inputs.load(Ordering::Acquire)
     }
 
     /// Refuses every further request and wakes the owner for its last turn.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.kicked.notify_all();
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().is_closed
     }
 
     /// Refuses every further request and drops those that wait: nobody will answer them.

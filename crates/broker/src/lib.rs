@@ -1,7 +1,8 @@
 //! The owner of a partition: it turns requests into journal entries, applies what is committed, and answers.
 //!
 //! [`Owner`] is a plain state machine: requests and the time go in, an entry to journal and answers come out.
-//! `turn.rs` is the thin shell around it, one commit thread that swaps the inbox, journals, applies and answers.
+//! `turn.rs` is the thin shell around it that swaps the inbox, journals, applies and answers; `driver.rs` says on which
+//! thread.
 //! [`Broker`] is the handle that the APIs call from their reactors. Delivery rules are not here (`queue-core`), nor
 //! stored bytes (`journal`), nor wire formats (`sqs-api`).
 
@@ -9,6 +10,7 @@
 
 mod clock;
 mod contents;
+mod driver;
 mod handle;
 mod inbox;
 mod observer;

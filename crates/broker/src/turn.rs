@@ -1,8 +1,8 @@
-//! The commit thread: a thin shell around [`Owner`] that swaps the inbox, journals, applies and answers.
+//! The commit turn: a thin shell around [`Owner`] that swaps the inbox, journals, applies and answers.
 //!
 //! A turn is: swap the inbox, encode the batch, write and sync it, apply it in order, answer everybody. While a sync
-//! runs nobody is woken; what arrives meanwhile is the next batch. Segments are prepared and snapshots written on
-//! threads of their own, which hand their result back to this one.
+//! runs nobody is woken; what arrives meanwhile is the next batch. Who takes the turns is in `driver.rs`. Segments are
+//! prepared and snapshots written on threads of their own, which hand their result back.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 use types::{LogIndex, WallTime};
 
 use crate::clock::Clock;
+use crate::driver::Drivers;
 use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
 use crate::owner::{Limits, Now, Owner, Turn};
@@ -39,6 +40,9 @@ pub struct BrokerOptions {
     pub inbox: InboxLimits,
     /// Whether each request wakes the commit thread. Otherwise the reactors do, when they run out of work.
     pub kick_on_push: bool,
+    /// Whether the one reactor of a small machine commits by itself when it runs out of work, while the disk is quick:
+    /// it saves two wake-ups a batch.
+    pub inline: bool,
     /// Bytes of log after which a snapshot is taken, or more if the last snapshot was larger.
     pub snapshot_log_bytes: u64,
     /// The clocks.
@@ -72,6 +76,7 @@ pub(crate) struct Shared {
     pub(crate) inbox: Inbox<ReplyTo>,
     pub(crate) options: BrokerOptions,
     pub(crate) sealer: OnceLock<Sealer>,
+    pub(crate) drivers: Drivers,
     status: AtomicU8,
 }
 
@@ -80,8 +85,9 @@ impl Shared {
         let inbox = Inbox::new(options.inbox, options.kick_on_push);
         Self {
             inbox,
-            options,
             sealer: OnceLock::new(),
+            drivers: Drivers::new(options.inline),
+            options,
             status: AtomicU8::new(0),
         }
     }
@@ -127,7 +133,7 @@ enum Finished {
     },
 }
 
-pub(crate) struct CommitThread {
+pub(crate) struct Committer {
     shared: Arc<Shared>,
     journal: Box<dyn Journal>,
     owner: Owner<ReplyTo>,
@@ -147,9 +153,19 @@ pub(crate) struct CommitThread {
     /// When the last batch was committed, until the log is sealed.
     unsealed_since: Option<Instant>,
     counted: journal::Counters,
+    /// How long the sync of the last turn took.
+    synced: Option<u64>,
 }
 
-impl CommitThread {
+impl std::fmt::Debug for Committer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Committer")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Committer {
     /// Recovers the state and makes the first entry of a new partition.
     pub(crate) fn open(shared: Arc<Shared>, opener: JournalOpener) -> Result<Self, JournalError> {
         let mut recovered = recover();
@@ -175,6 +191,7 @@ impl CommitThread {
             house_from: Duration::ZERO,
             parked: 0,
             unsealed_since: None,
+            synced: None,
         };
         if thread.owner.partition().seal_keys().is_empty() {
             let mut key = [0; 32];
@@ -196,43 +213,52 @@ impl CommitThread {
         Ok(thread)
     }
 
-    /// Serves until the inbox is closed and empty. An error of the journal ends the process: what was written is
+    /// Takes one turn with what waits in the inbox. An error of the journal ends the process: what was written is
     /// unknown, and nothing may be answered on top of it.
-    pub(crate) fn run(mut self) {
-        let mut is_ending = false;
-        loop {
-            // What was left over goes first. The inbox fills meanwhile and refuses what would be too much.
-            let is_behind = self.owner.is_behind();
-            let is_closed = if is_behind {
-                self.shared.inbox.is_closed()
-            } else {
-                self.shared.inbox.wait(self.sleep(), &mut self.inputs)
-            };
-            if is_closed && !std::mem::replace(&mut is_ending, true) {
-                let request = Request::EndPolls;
-                self.inputs.push(Input { request, reply: None });
-            }
-            if let Err(failure) = self.turn().and_then(|()| self.keep_house()) {
-                error!(error = %failure, "the journal has failed: aborting, so that nothing is answered on top of it");
-                std::process::abort();
-            }
-            if is_closed && !is_behind && !self.has_work() {
-                break;
-            }
+    pub(crate) fn take_turn(&mut self) {
+        // What was left over goes first. The inbox fills meanwhile and refuses what would be too much.
+        if !self.owner.is_behind() {
+            self.shared.inbox.take(&mut self.inputs);
+        }
+        self.work();
+    }
+
+    /// Takes the last turns: no receive waits any more, what was accepted is answered, the log is sealed.
+    pub(crate) fn end(&mut self) {
+        self.shared.inbox.take(&mut self.inputs);
+        self.inputs.push(Input {
+            request: Request::EndPolls,
+            reply: None,
+        });
+        self.work();
+        while self.is_due() {
+            self.work();
         }
         if let Err(failure) = self.journal.seal() {
             error!(error = %failure, "the log could not be sealed");
         }
     }
 
-    /// Whether another turn is due at once.
-    fn has_work(&self) -> bool {
+    fn work(&mut self) {
+        if let Err(failure) = self.turn().and_then(|()| self.keep_house()) {
+            error!(error = %failure, "the journal has failed: aborting, so that nothing is answered on top of it");
+            std::process::abort();
+        }
+    }
+
+    /// Whether another turn is due at once, whatever comes in.
+    pub(crate) fn is_due(&self) -> bool {
         let now = self.shared.options.clock.monotonic();
-        self.owner.next_wake().is_some_and(|at| at <= now)
+        self.owner.is_behind() || self.owner.next_wake().is_some_and(|at| at <= now)
+    }
+
+    /// Returns how long the last sync took, if the last turn had one.
+    pub(crate) fn last_sync(&mut self) -> Option<Duration> {
+        self.synced.take().map(Duration::from_nanos)
     }
 
     /// How long to wait for a request before something else is due.
-    fn sleep(&self) -> Duration {
+    pub(crate) fn sleep(&self) -> Duration {
         let now = self.shared.options.clock.monotonic();
         let timer = self.owner.next_wake().map(|at| at.saturating_sub(now));
         let seal = self
@@ -315,6 +341,7 @@ impl CommitThread {
         commit.syncs = counters.syncs - self.counted.syncs;
         commit.sync_nanos = counters.sync_nanos - self.counted.sync_nanos;
         commit.segments_waited_for = counters.segments_waited_for - self.counted.segments_waited_for;
+        self.synced = (commit.syncs > 0).then_some(counters.last_sync_nanos);
         self.counted = counters;
         self.shared.options.observer.committed(&commit);
     }

@@ -249,16 +249,30 @@ impl Partition {
     }
 
     fn clean_timers(&mut self) {
-        if self.timers.needs_clean(self.hidden) {
-            let (slab, queues) = (&self.slab, &self.queues);
-            self.timers.clean(|lapse| {
-                slab.find(lapse.queue, lapse.sequence, lapse.slot).is_some()
-                    && queues
-                        .get(&lapse.queue)
-                        .is_some_and(|queue| lapse.sequence >= queue.record.floor)
-                    && slab.links(lapse.slot).timer_at == lapse.at
-            });
+        if !self.timers.needs_clean(self.hidden) {
+            return;
         }
+        let Self {
+            slab, queues, timers, ..
+        } = self;
+        timers.clean(|lapse| {
+            let header = slab.find(lapse.queue, lapse.sequence, lapse.slot);
+            let queue = queues.get(&lapse.queue);
+            let is_live = queue.is_some_and(|queue| lapse.sequence >= queue.record.floor)
+                && slab.links(lapse.slot).timer_at == lapse.at;
+            match header.map(|header| header.delivery) {
+                Some(Delivery::Delayed | Delivery::InFlight) => is_live,
+                // It was shown before its time. Its entry goes too, or those of many such messages would make every
+                // command clean again.
+                Some(Delivery::Available) => {
+                    if is_live {
+                        slab.links_mut(lapse.slot).timer_at = Timestamp::NEVER;
+                    }
+                    false
+                }
+                None => false,
+            }
+        });
     }
 
     /// Looks at the next slots for purged messages and frees them.
@@ -285,4 +299,71 @@ fn first_key(tenant: TenantId) -> QueueKey {
     // "-" sorts before every other character of a queue name.
     let name = "-".parse().expect("a hyphen is a queue name");
     QueueKey { tenant, name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EnqueueEntry, Handle, Outcome};
+
+    const MESSAGES: usize = 3_000;
+
+    fn apply(partition: &mut Partition, seconds: u64, command: &Command) -> Outcome {
+        let context = Context {
+            at: Timestamp::from_millis(seconds * 1_000),
+            wall: WallTime::from_millis(1),
+            index: LogIndex(1),
+            ordinal: 0,
+        };
+        let outcome = partition.apply(context, command).outcome.unwrap();
+        partition.check_invariants();
+        outcome
+    }
+
+    fn receive_all(partition: &mut Partition, seconds: u64) -> Vec<Handle> {
+        let receive = Command::Receive {
+            queue: QueueId(1),
+            max: MESSAGES.try_into().unwrap(),
+            visibility_timeout_seconds: Some(600),
+            is_long_poll: false,
+        };
+        let Outcome::Received(deliveries) = apply(partition, seconds, &receive) else {
+            unreachable!("a receive has messages");
+        };
+        deliveries.into_iter().map(|delivery| delivery.handle).collect()
+    }
+
+    #[test]
+    fn messages_shown_before_their_time_leave_no_timers_that_every_command_cleans() {
+        let mut partition = Partition::default();
+        let (queue, key) = (QueueId(1), first_key(TenantId::DEV));
+        let create = Command::CreateQueue {
+            key,
+            attributes: Vec::new(),
+            tags: Vec::new(),
+            deleted_name_wait_seconds: 0,
+        };
+        apply(&mut partition, 0, &create);
+        let entry = EnqueueEntry {
+            message_id: types::MessageId::from_random([0; 16]),
+            content: [].into(),
+            size_bytes: 1,
+            delay_seconds: None,
+            group: None,
+            deduplication: None,
+        };
+        let entries = vec![entry; MESSAGES];
+        apply(&mut partition, 0, &Command::Enqueue { queue, entries });
+        let handles = receive_all(&mut partition, 1);
+        let entries = handles.iter().map(|handle| (*handle, 0)).collect();
+        apply(&mut partition, 1, &Command::ChangeVisibility { queue, entries });
+        apply(&mut partition, 1, &Command::Tick);
+        assert!(!partition.timers.needs_clean(partition.hidden));
+        // Their next leases have timers of their own, although those end later.
+        assert_eq!(receive_all(&mut partition, 2).len(), MESSAGES);
+        apply(&mut partition, 601, &Command::Tick);
+        assert_eq!(partition.queues[&queue].counters().in_flight, MESSAGES as u64);
+        apply(&mut partition, 602, &Command::Tick);
+        assert_eq!(partition.queues[&queue].counters().visible, MESSAGES as u64);
+    }
 }

@@ -176,6 +176,7 @@ fn options() -> BrokerOptions {
         limits: Limits::RELAXED,
         inbox: InboxLimits::default(),
         kick_on_push: true,
+        inline: false,
         snapshot_log_bytes: u64::MAX,
         clock: std::sync::Arc::new(OsClock),
         random: std::sync::Arc::new(OsRandom),

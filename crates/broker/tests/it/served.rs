@@ -61,6 +61,7 @@ impl Served {
             limits: Limits::RELAXED,
             inbox: settings.inbox,
             kick_on_push: true,
+            inline: false,
             snapshot_log_bytes: settings.snapshot_log_bytes,
             clock: clock.clone(),
             // A second process must not draw the keys of the first one again.

@@ -1,0 +1,145 @@
+//! Who takes the commit turns: the commit thread, or the reactor itself when it has run out of work.
+//!
+//! On a machine with one reactor the clients of a batch all wait for its sync anyway, so the reactor may as well do it:
+//! measured, that saves two thread wake-ups a batch, a quarter of the CPU of a send. It does so only while the disk is
+//! quick. A slow disk would hold up every connection, so then the commit thread takes over until it is quick again.
+//! Timers, housekeeping and what comes from other threads are the commit thread's in any case.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use tracing::{error, info};
+
+use crate::turn::{Committer, Shared};
+
+/// Average sync above which the commit thread takes over.
+const SLOW_SYNC: Duration = Duration::from_millis(2);
+/// Average sync below which the reactor commits by itself again.
+const QUICK_SYNC: Duration = Duration::from_millis(1);
+/// How much later than needed the commit thread may wake for a timer before it is told.
+const TIMER_SLACK: Duration = Duration::from_millis(5);
+
+/// The one committer, and what decides who drives it.
+#[derive(Debug)]
+pub(crate) struct Drivers {
+    committer: Mutex<Option<Driven>>,
+    /// Whether a reactor may commit by itself at all.
+    allows_inline: bool,
+    is_inline: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Driven {
+    committer: Committer,
+    /// When the commit thread wakes by itself, in monotonic time.
+    armed: Duration,
+    average_sync: Duration,
+}
+
+impl Drivers {
+    pub(crate) fn new(allows_inline: bool) -> Self {
+        Self {
+            committer: Mutex::new(None),
+            allows_inline,
+            is_inline: AtomicBool::new(allows_inline),
+        }
+    }
+}
+
+impl Driven {
+    /// Takes a turn, and decides by its sync who takes the next.
+    fn take_turn(&mut self, shared: &Shared) {
+        self.committer.take_turn();
+        let Some(sync) = self
+            .committer
+            .last_sync()
+            .filter(|_| shared.drivers.allows_inline)
+        else {
+            return;
+        };
+        self.average_sync = (self.average_sync * 7 + sync) / 8;
+        let is_inline = shared.drivers.is_inline.load(Ordering::Relaxed);
+        let becomes = if is_inline {
+            self.average_sync <= SLOW_SYNC
+        } else {
+            self.average_sync < QUICK_SYNC
+        };
+        if becomes != is_inline {
+            shared.drivers.is_inline.store(becomes, Ordering::Relaxed);
+            let micros = u64::try_from(self.average_sync.as_micros()).unwrap_or(u64::MAX);
+            info!(
+                average_sync_micros = micros,
+                inline = becomes,
+                "the driver of commits has changed"
+            );
+        }
+    }
+}
+
+impl Shared {
+    /// Serves until the inbox is closed and what it held is answered: the commit thread.
+    pub(crate) fn run(self: &Arc<Self>, committer: Committer) {
+        let driven = Driven {
+            committer,
+            armed: Duration::ZERO,
+            average_sync: Duration::ZERO,
+        };
+        let mut sleep = driven.committer.sleep();
+        *self.driven() = Some(driven);
+        loop {
+            let is_closed = self.inbox.sleep(sleep);
+            let mut guard = self.driven();
+            if is_closed && let Some(mut driven) = guard.take() {
+                // Out of reach of the reactors: these are the last turns.
+                drop(guard);
+                driven.committer.end();
+                return;
+            }
+            let Some(driven) = guard.as_mut() else { return };
+            driven.take_turn(self);
+            while driven.committer.is_due() {
+                driven.take_turn(self);
+            }
+            sleep = driven.committer.sleep();
+            driven.armed = self.options.clock.monotonic() + sleep;
+        }
+    }
+
+    /// Commits what waits: here if this thread may, otherwise on the commit thread. For a reactor that has run out of
+    /// work.
+    pub(crate) fn drive(&self) {
+        if !self.inbox.has_inputs() {
+            return;
+        }
+        if !self.drivers.is_inline.load(Ordering::Relaxed) {
+            self.inbox.kick();
+            return;
+        }
+        let mut guard = match self.drivers.committer.try_lock() {
+            Ok(guard) => guard,
+            // The commit thread is in a turn: its answers bring this reactor back here, and if there are none it looks
+            // at the inbox again itself.
+            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::Poisoned(_)) => broken(),
+        };
+        let Some(driven) = guard.as_mut() else { return };
+        driven.take_turn(self);
+        let needed = self.options.clock.monotonic() + driven.committer.sleep();
+        if needed + TIMER_SLACK < driven.armed {
+            driven.armed = needed;
+            drop(guard);
+            self.inbox.nudge();
+        }
+    }
+
+    fn driven(&self) -> MutexGuard<'_, Option<Driven>> {
+        self.drivers.committer.lock().unwrap_or_else(|_| broken())
+    }
+}
+
+/// Ends the process: a turn has panicked, and what it left behind may be half done.
+fn broken() -> ! {
+    error!("a commit turn has panicked: aborting, so that nothing is answered on top of it");
+    std::process::abort();
+}
