@@ -6,10 +6,10 @@
 //! Timers, housekeeping and what comes from other threads are the commit thread's in any case.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use tracing::{error, info};
+use tracing::info;
 
 use crate::turn::{Committer, Shared};
 
@@ -121,7 +121,8 @@ impl Shared {
             // The commit thread is in a turn: its answers bring this reactor back here, and if there are none it looks
             // at the inbox again itself.
             Err(TryLockError::WouldBlock) => return,
-            Err(TryLockError::Poisoned(_)) => broken(),
+            // A turn has panicked: the service is ending, and nothing is committed on top of that.
+            Err(TryLockError::Poisoned(_)) => return,
         };
         let Some(driven) = guard.as_mut() else { return };
         driven.take_turn(self);
@@ -134,12 +135,19 @@ impl Shared {
     }
 
     fn driven(&self) -> MutexGuard<'_, Option<Driven>> {
-        self.drivers.committer.lock().unwrap_or_else(|_| broken())
+        self.drivers
+            .committer
+            .lock()
+            .expect("only this thread goes on after a turn has panicked, and it has not")
     }
-}
 
-/// Ends the process: a turn has panicked, and what it left behind may be half done.
-fn broken() -> ! {
-    error!("a commit turn has panicked: aborting, so that nothing is answered on top of it");
-    std::process::abort();
+    /// Lets the committer go, and with it everybody who waits for an answer of it.
+    pub(crate) fn drop_committer(&self) {
+        let mut committer = self
+            .drivers
+            .committer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(committer.take());
+    }
 }

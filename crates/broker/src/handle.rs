@@ -139,6 +139,11 @@ impl Broker {
         self.shared.inbox.close();
     }
 
+    /// Waits until the commit thread has ended, in order or by a failure. One caller hears it.
+    pub async fn ended(&self) {
+        self.shared.ended.notified().await;
+    }
+
     /// Moves the state clock forward, for tests of time.
     pub async fn advance_clock(&self, by: Duration) -> Result<(), BrokerError> {
         self.done_now(Request::AdvanceClock { by }).await

@@ -31,7 +31,7 @@ pub use inbox::InboxLimits;
 pub use observer::{Commit, NoObserver, Observer};
 pub use owner::{Limits, Now, Owner, Turn};
 pub use random::{OsRandom, Random, SeededRandom};
-pub use replay::{Recovered, recover};
+pub use replay::{Recovered, recover, write_snapshot};
 pub use request::{Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId};
 pub use seal::Sealer;
 pub use take::Take;

@@ -1,9 +1,10 @@
-//! Recovery: a partition with its contents, rebuilt from what the journal kept.
+//! Recovery: a partition with its contents, rebuilt from what the journal kept. A snapshot is drawn in
+//! `docs/formats/state.md`.
 
-use std::io::Read;
+use std::io::{self, Read, Write};
 
 use journal::{Replay, ReplayError};
-use queue_core::{Context, Entry, Partition};
+use queue_core::{Context, Entry, Partition, PartitionSnapshot};
 use types::{LogIndex, WallTime};
 
 use crate::contents::Contents;
@@ -20,6 +21,21 @@ pub struct Recovered {
     pub index: LogIndex,
     /// The wall time of that entry; 0 if there is none.
     pub last_wall: WallTime,
+}
+
+const MAGIC: &[u8; 8] = b"HFOWNER\x01";
+
+/// Writes what a snapshot holds: the state, the contents, and the wall time of the last entry that they contain.
+pub fn write_snapshot(
+    wall: WallTime,
+    state: &PartitionSnapshot,
+    contents: &Contents,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    out.write_all(MAGIC)?;
+    out.write_all(&wall.as_millis().to_le_bytes())?;
+    state.write(out)?;
+    contents.write(out)
 }
 
 /// Returns what takes the stored state from a journal; read the result when the journal has given everything.
@@ -54,12 +70,23 @@ impl Recovered {
 
 impl Replay for Recovered {
     fn snapshot(&mut self, index: LogIndex, content: &mut dyn Read) -> Result<(), ReplayError> {
-        let mut wall = [0; 8];
+        let (mut magic, mut wall) = ([0; 8], [0; 8]);
+        content.read_exact(&mut magic)?;
+        if &magic != MAGIC {
+            return Err("not the snapshot of an owner of a known version".into());
+        }
         content.read_exact(&mut wall)?;
-        self.last_wall = WallTime::from_millis(u64::from_le_bytes(wall));
-        self.partition = Partition::restore(content)?;
-        self.contents = Contents::read(content)?;
-        self.index = index;
+        let partition = Partition::restore(content)?;
+        let contents = Contents::read(content)?;
+        if content.read(&mut [0])? != 0 {
+            return Err("bytes behind the end of the snapshot".into());
+        }
+        *self = Self {
+            partition,
+            contents,
+            index,
+            last_wall: WallTime::from_millis(u64::from_le_bytes(wall)),
+        };
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use journal::{Event, Journal, JournalError, Prepared, ProposeError, SnapshotReceipt, SnapshotSink};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tracing::{error, info, warn};
 use types::{LogIndex, WallTime};
 
@@ -21,7 +21,7 @@ use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
 use crate::owner::{Limits, Now, Owner, Turn};
 use crate::random::Random;
-use crate::replay::{Recovered, recover};
+use crate::replay::{Recovered, recover, write_snapshot};
 use crate::request::{Input, Reply, Request};
 use crate::seal::Sealer;
 
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) options: BrokerOptions,
     pub(crate) sealer: OnceLock<Sealer>,
     pub(crate) drivers: Drivers,
+    /// Hears when the service has ended, in order or not.
+    pub(crate) ended: Notify,
     status: AtomicU8,
 }
 
@@ -87,6 +89,7 @@ impl Shared {
             inbox,
             sealer: OnceLock::new(),
             drivers: Drivers::new(options.inline),
+            ended: Notify::new(),
             options,
             status: AtomicU8::new(0),
         }
@@ -107,6 +110,8 @@ impl Shared {
     pub(crate) fn end(&self) {
         self.inbox.abandon();
         self.advance(Status::Stopped);
+        self.drop_committer();
+        self.ended.notify_one();
     }
 
     fn now(&self) -> Now {
@@ -412,7 +417,7 @@ impl Committer {
         let (wall, (state, contents)) = (self.last_wall, self.owner.snapshot());
         self.is_snapshot_running = self.spawn("journal-snapshot", move || {
             let started = Instant::now();
-            let result = write_snapshot(&mut *sink, wall, &state, &contents).and_then(|()| sink.finish());
+            let result = store_snapshot(&mut *sink, wall, &state, &contents).and_then(|()| sink.finish());
             Finished::Snapshot {
                 result,
                 seconds: started.elapsed().as_secs_f64(),
@@ -484,7 +489,7 @@ fn agree_on_time(clock: &dyn Clock, last_wall: WallTime) {
     }
 }
 
-fn write_snapshot(
+fn store_snapshot(
     sink: &mut dyn SnapshotSink,
     wall: WallTime,
     state: &queue_core::PartitionSnapshot,
@@ -495,11 +500,7 @@ fn write_snapshot(
         failure: None,
         buffer: Vec::with_capacity(SinkWriter::BYTES),
     };
-    let written = out
-        .write_all(&wall.as_millis().to_le_bytes())
-        .and_then(|()| state.write(&mut out))
-        .and_then(|()| contents.write(&mut out))
-        .and_then(|()| out.flush());
+    let written = write_snapshot(wall, state, contents, &mut out).and_then(|()| out.flush());
     match (written, out.failure) {
         (Ok(()), _) => Ok(()),
         (Err(_), Some(failure)) => Err(failure),

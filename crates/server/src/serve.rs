@@ -170,6 +170,7 @@ async fn run(
     tokio::select! {
         _ = terminate.recv() => info!("SIGTERM: stopping"),
         _ = interrupt.recv() => info!("SIGINT: stopping"),
+        () = broker.ended() => return Err(ServeError::CommitThread),
     }
     if let Err(error) = broker.end_polls().await {
         warn!(%error, "polls could not be ended");
@@ -204,6 +205,7 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOpt
             bytes_max: INBOX_BYTES_MAX,
         },
         kick_on_push: false,
+        inline: reactors() == 1,
         snapshot_log_bytes: SNAPSHOT_LOG_BYTES,
         clock: Arc::new(OsClock),
         random: Arc::new(OsRandom),
@@ -237,15 +239,20 @@ fn data_plane(
     })
 }
 
+/// Returns how many reactors the data plane has.
+fn reactors() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).max(1)
+}
+
 /// The reactors of the data plane. One on a small machine: measured, a second costs more wake-ups than it helps. Each
 /// starts a commit when it runs out of work.
 fn data_runtime(broker: &Broker) -> io::Result<Runtime> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let kicker = broker.clone();
+    let driver = broker.clone();
     Builder::new_multi_thread()
-        .worker_threads((cores / 2).max(1))
+        .worker_threads(reactors())
         .thread_name("reactor")
-        .on_thread_park(move || kicker.kick())
+        .on_thread_park(move || driver.drive())
         .enable_all()
         .build()
 }

@@ -7,6 +7,8 @@ mod conservation;
 #[cfg(test)]
 mod failing;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod polls;

@@ -51,6 +51,7 @@ impl World {
             limits: Limits::STRICT,
             inbox: InboxLimits::default(),
             kick_on_push: true,
+            inline: false,
             snapshot_log_bytes: 64 << 20,
             clock: clock.clone(),
             random: Arc::new(SeededRandom::new(1)),
