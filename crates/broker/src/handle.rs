@@ -116,10 +116,10 @@ impl Broker {
         self.shared.inbox.kick();
     }
 
-    /// Starts a commit if requests wait, or does it here if [`BrokerOptions::inline`] allows that and the disk is quick;
-    /// a reactor calls it when it runs out of work.
-    pub fn drive(&self) {
-        self.shared.drive();
+    /// Starts commits, or does them, whenever requests wait and the reactor has run out of other work. A server spawns
+    /// it once on its reactors; it never ends.
+    pub async fn drive(self) {
+        self.shared.drive().await;
     }
 
     /// Returns how many requests wait for the commit thread.

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use queue_core::AttributeChange;
 
+use tokio::sync::Notify;
+
 use crate::request::{Input, Request};
 
 /// How much may wait for the commit thread; beyond it clients are told to come back later.
@@ -27,7 +29,7 @@ impl Default for InboxLimits {
 }
 
 /// Requests that make a commit worthwhile although the reactors still have work.
-const KICK_REQUESTS: usize = 256;
+pub(crate) const KICK_REQUESTS: usize = 256;
 const KICK_BYTES: usize = 256 * 1024;
 /// Oldest that a request gets while a reactor never runs out of work.
 const KICK_AGE: Duration = Duration::from_millis(1);
@@ -46,7 +48,9 @@ struct State<R> {
 pub(crate) struct Inbox<R> {
     state: Mutex<State<R>>,
     kicked: Condvar,
-    /// Whether `inputs` is not empty, for the kick of a reactor that parks: it must cost nothing when idle.
+    /// Hears when the first request of a batch comes.
+    first: Notify,
+    /// Whether `inputs` is not empty.
     has_inputs: AtomicBool,
     limits: InboxLimits,
     kick_on_push: bool,
@@ -71,13 +75,14 @@ impl<R> Inbox<R> {
         Self {
             state: Mutex::new(state),
             kicked: Condvar::new(),
+            first: Notify::new(),
             has_inputs: AtomicBool::new(false),
             limits,
             kick_on_push,
         }
     }
 
-    /// Adds a request. The owner is not woken for each: see [`Inbox::kick`].
+    /// Adds a request. The owner is not woken for each: see `driver.rs`.
     pub(crate) fn push(&self, input: Input<R>) -> Result<(), Refusal> {
         let bytes = content_bytes(&input.request);
         let mut state = self.lock();
@@ -103,6 +108,7 @@ impl<R> Inbox<R> {
         if state.since.is_none() {
             state.since = Some(Instant::now());
             self.has_inputs.store(true, Ordering::Release);
+            self.first.notify_one();
         }
         if is_due {
             self.wake(state);
@@ -110,11 +116,16 @@ impl<R> Inbox<R> {
         Ok(())
     }
 
-    /// Starts a commit if anything waits. A reactor calls it when it runs out of work.
+    /// Starts a commit on the commit thread if anything waits.
     pub(crate) fn kick(&self) {
         if self.has_inputs.load(Ordering::Acquire) {
             self.wake(self.lock());
         }
+    }
+
+    /// Waits for the first request of a batch.
+    pub(crate) async fn first(&self) {
+        self.first.notified().await;
     }
 
     /// Starts a turn although nothing waits: something else has to be looked at.
@@ -155,10 +166,6 @@ impl<R> Inbox<R> {
         std::mem::swap(&mut state.inputs, inputs);
         (state.bytes, state.since) = (0, None);
         self.has_inputs.store(false, Ordering::Release);
-    }
-
-    pub(crate) fn has_inputs(&self) -> bool {
-        self.has_inputs.load(Ordering::Acquire)
     }
 
     /// Refuses every further request and wakes the owner for its last turn.

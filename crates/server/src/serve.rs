@@ -102,7 +102,8 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
         durability,
     };
     let control_runtime = control_runtime(control, health.clone(), metrics.clone(), options.auth.dev)?;
-    let data_runtime = data_runtime(&broker)?;
+    let data_runtime = data_runtime()?;
+    data_runtime.spawn(broker.clone().drive());
     let plane = data_plane(options, &broker, health, metrics, actions);
     let served = data_runtime.block_on(run(plane, broker.clone(), sqs, is_open));
     broker.stop();
@@ -245,14 +246,11 @@ fn reactors() -> usize {
     (cores / 2).max(1)
 }
 
-/// The reactors of the data plane. One on a small machine: measured, a second costs more wake-ups than it helps. Each
-/// starts a commit when it runs out of work.
-fn data_runtime(broker: &Broker) -> io::Result<Runtime> {
-    let driver = broker.clone();
+/// The reactors of the data plane. One on a small machine: measured, a second costs more wake-ups than it helps.
+fn data_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(reactors())
         .thread_name("reactor")
-        .on_thread_park(move || driver.drive())
         .enable_all()
         .build()
 }
@@ -263,11 +261,9 @@ fn control_runtime(
     metrics: Arc<Metrics>,
     is_dev: bool,
 ) -> io::Result<Runtime> {
-    let kicker = health.broker.clone();
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control")
-        .on_thread_park(move || kicker.kick())
         .enable_all()
         .build()?;
     listener.set_nonblocking(true)?;

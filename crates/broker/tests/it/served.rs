@@ -257,7 +257,11 @@ impl Gate {
     fn pass(&self) {
         let mut state = self.state();
         state.came += 1;
-        assert!(!state.panics, "broken on purpose");
+        if state.panics {
+            drop(state);
+            // As a panic, but without a message and its slow backtrace.
+            std::panic::resume_unwind(Box::new("broken on purpose"));
+        }
         while state.is_shut && state.may_pass == 0 {
             state = self.changed.wait(state).unwrap();
         }
