@@ -10,6 +10,8 @@ use std::ops::Range;
 use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
 
+use crate::names;
+
 /// The parameters of a query string, encoded as SigV4 wants them and sorted.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
@@ -157,7 +159,10 @@ fn write_path(out: &mut Vec<u8>, path: &str) {
 }
 
 fn write_header(out: &mut Vec<u8>, headers: &HeaderMap, name: &str) -> Result<(), AbsentHeader> {
-    let mut values = headers.get_all(name).iter();
+    let mut values = match names::known(name) {
+        Some(name) => headers.get_all(name).iter(),
+        None => headers.get_all(name).iter(),
+    };
     let first = values.next().ok_or_else(|| AbsentHeader(name.to_owned()))?;
     out.extend_from_slice(name.as_bytes());
     out.push(b':');

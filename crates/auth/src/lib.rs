@@ -11,6 +11,7 @@
 
 mod canonical;
 mod error;
+mod names;
 mod presented;
 mod secret;
 mod sign_date;

@@ -4,10 +4,12 @@
 
 use std::borrow::Cow;
 
-use http::HeaderMap;
+use http::header::{AUTHORIZATION, DATE};
+use http::{HeaderMap, HeaderName};
 
 use crate::AuthError;
 use crate::canonical::{GivenTwice, Query};
+use crate::names;
 use crate::sign_date::SignDate;
 
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -51,7 +53,7 @@ pub(crate) struct Credential<'a> {
 impl<'a> Presented<'a> {
     /// Finds the signature of a request.
     pub(crate) fn find(headers: &'a HeaderMap, query: &'a Query) -> Result<Self, AuthError> {
-        let authorization = single_header(headers, "authorization")?;
+        let authorization = single_header(headers, &AUTHORIZATION)?;
         let is_presigned = ["X-Amz-Algorithm", "X-Amz-Credential", SIGNATURE_PARAMETER]
             .into_iter()
             .any(|name| !matches!(query.find(name), Ok(None)));
@@ -160,7 +162,7 @@ impl<'a> Credential<'a> {
 
 /// Returns the access key id of a request that nobody verifies, in whatever state the rest of its signature is.
 pub(crate) fn claimed_access_key_id<'a>(headers: &'a HeaderMap, query: &'a Query) -> Option<Cow<'a, str>> {
-    let authorization = headers.get("authorization").and_then(|value| value.to_str().ok());
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let credential = match authorization.and_then(|text| text.split_once("Credential=")) {
         Some((_, credential)) => Cow::Borrowed(credential),
         None => query.find("X-Amz-Credential").ok().flatten()?,
@@ -176,7 +178,10 @@ pub(crate) fn claimed_access_key_id<'a>(headers: &'a HeaderMap, query: &'a Query
 }
 
 /// Returns a header's value, refusing a header that is there twice: two readers of it could take different ones.
-pub(crate) fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
+pub(crate) fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, AuthError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -201,7 +206,7 @@ fn single_parameter<'a>(query: &'a Query, name: &str) -> Result<Cow<'a, str>, Au
 }
 
 fn date_of(headers: &HeaderMap) -> Result<(&'static str, SignDate), AuthError> {
-    if let Some(text) = single_header(headers, "x-amz-date")? {
+    if let Some(text) = single_header(headers, &names::AMZ_DATE)? {
         return match SignDate::parse_basic(text.trim().as_bytes()) {
             Some(date) => Ok(("x-amz-date", date)),
             None => Err(incomplete(
@@ -209,7 +214,7 @@ fn date_of(headers: &HeaderMap) -> Result<(&'static str, SignDate), AuthError> {
             )),
         };
     }
-    match single_header(headers, "date")?.map(|text| SignDate::parse_header(text.trim())) {
+    match single_header(headers, &DATE)?.map(|text| SignDate::parse_header(text.trim())) {
         Some(Some(date)) => Ok(("date", date)),
         Some(None) => Err(incomplete(
             "Date must be an HTTP date or in the ISO 8601 basic format.",

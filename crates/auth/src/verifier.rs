@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use hmac::Mac;
 use http::HeaderMap;
+use http::header::HOST;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use types::{Region, TenantId, WallTime};
 
 use crate::canonical::{self, AbsentHeader, Parts, Query};
+use crate::names;
 use crate::presented::{self, ALGORITHM, Credential, Place, Presented, SIGNATURE_PARAMETER, TERMINATOR};
 use crate::sign_date::SignDate;
 use crate::signing_key::SigningKeys;
@@ -205,8 +207,9 @@ impl Verifier {
         );
         hmac.update(text);
         let expected: [u8; 32] = hmac.finalize().into_bytes().into();
-        let given = canonical::parse_hex(presented.signature.as_bytes()).ok_or_else(mismatch)?;
-        if expected.ct_eq(&given).into() {
+        text.clear();
+        canonical::write_hex(text, &expected);
+        if text.as_slice().ct_eq(presented.signature.as_bytes()).into() {
             Ok(key.principal.clone())
         } else {
             Err(mismatch())
@@ -293,10 +296,10 @@ fn check_time(presented: &Presented<'_>, now: WallTime) -> Result<(), AuthError>
 /// Checks that the signature covers every header that decides what the request does, to whom and when.
 fn check_coverage(presented: &Presented<'_>, headers: &HeaderMap) -> Result<(), AuthError> {
     let is_signed = |name: &str| presented.signed_headers.split(';').any(|signed| signed == name);
-    for name in ["host", "x-amz-target", "x-amz-security-token"] {
+    for name in [&HOST, &names::AMZ_TARGET, &names::AMZ_SECURITY_TOKEN] {
         let is_present = presented::single_header(headers, name)?.is_some();
-        if (is_present || name == "host") && !is_signed(name) {
-            return Err(unsigned(name));
+        if (is_present || *name == HOST) && !is_signed(name.as_str()) {
+            return Err(unsigned(name.as_str()));
         }
     }
     match presented.place {
@@ -308,7 +311,7 @@ fn check_coverage(presented: &Presented<'_>, headers: &HeaderMap) -> Result<(), 
 
 /// Checks the hash of the body that a client may state. SQS has neither unsigned nor streamed bodies.
 fn check_body_hash(body_hash: &[u8; 32], headers: &HeaderMap, query: &Query) -> Result<(), AuthError> {
-    let in_header = presented::single_header(headers, "x-amz-content-sha256")?;
+    let in_header = presented::single_header(headers, &names::AMZ_CONTENT_SHA256)?;
     let in_query = query.find("X-Amz-Content-Sha256").map_err(|_| {
         AuthError::IncompleteSignature(
             "The query parameter 'X-Amz-Content-Sha256' is given twice.".to_owned(),
