@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Looks at `condition` until it yields a value, and fails with `what` when `limit` has passed.
-pub(crate) fn wait_for<T>(
+pub fn wait_for<T>(
     what: &str,
     limit: Duration,
     mut condition: impl FnMut() -> Result<Option<T>>,

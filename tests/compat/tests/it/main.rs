@@ -12,3 +12,4 @@ mod readme;
 mod rust_sdk;
 mod signatures;
 mod stress;
+mod unread_answers;
