@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use tokio::task::yield_now;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::inbox::KICK_REQUESTS;
 use crate::turn::{Committer, Shared};
@@ -88,13 +88,12 @@ impl Driven {
 impl Shared {
     /// Serves until the inbox is closed and what it held is answered: the commit thread.
     pub(crate) fn run(self: &Arc<Self>, committer: Committer) {
-        let driven = Driven {
+        let mut sleep = committer.sleep();
+        *self.driven() = Some(Driven {
             committer,
-            armed: Duration::ZERO,
+            armed: self.options.clock.monotonic() + sleep,
             average_sync: Duration::ZERO,
-        };
-        let mut sleep = driven.committer.sleep();
-        *self.driven() = Some(driven);
+        });
         loop {
             let is_closed = self.inbox.sleep(sleep);
             let mut guard = self.driven();
@@ -146,7 +145,9 @@ impl Shared {
             Err(TryLockError::Poisoned(_)) => return,
         };
         let Some(driven) = guard.as_mut() else { return };
+        let breakdown = Breakdown(self);
         driven.take_turn(self);
+        drop(breakdown);
         let needed = self.options.clock.monotonic() + driven.committer.sleep();
         if needed + TIMER_SLACK < driven.armed {
             driven.armed = needed;
@@ -155,11 +156,13 @@ impl Shared {
         }
     }
 
+    /// Returns the committer to the commit thread, which ends with a turn that panicked elsewhere.
     fn driven(&self) -> MutexGuard<'_, Option<Driven>> {
-        self.drivers
-            .committer
-            .lock()
-            .expect("only this thread goes on after a turn has panicked, and it has not")
+        self.drivers.committer.lock().unwrap_or_else(|_| {
+            error!("a commit turn has panicked: the service ends, so that nothing is answered on top of it");
+            // That panic had its message.
+            std::panic::resume_unwind(Box::new("a commit turn has panicked on a reactor"))
+        })
     }
 
     /// Lets the committer go, and with it everybody who waits for an answer of it.
@@ -170,5 +173,16 @@ impl Shared {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         drop(committer.take());
+    }
+}
+
+/// Wakes the commit thread if a turn panics on a reactor: it ends the service, and nobody waits for ever.
+struct Breakdown<'a>(&'a Shared);
+
+impl Drop for Breakdown<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.inbox.nudge();
+        }
     }
 }

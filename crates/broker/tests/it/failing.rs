@@ -8,7 +8,13 @@ use broker::{BrokerError, Status};
 use simulator::Fault;
 
 use crate::requests::key;
-use crate::served::{Served, Settings, until};
+use crate::served::{Driver, Served, Settings, until};
+
+by_both_drivers!(
+    a_full_disk_refuses_and_serving_goes_on_when_there_is_room,
+    on_a_full_disk_segments_and_snapshots_are_not_tried_again_and_again,
+    a_commit_thread_that_breaks_down_leaves_nobody_waiting,
+);
 
 const SEGMENT: u64 = 64 << 10;
 
@@ -29,11 +35,10 @@ async fn fill(served: &Served) -> u64 {
     }
 }
 
-#[tokio::test]
-async fn a_full_disk_refuses_and_serving_goes_on_when_there_is_room() {
+async fn a_full_disk_refuses_and_serving_goes_on_when_there_is_room(driver: Driver) {
     let served = Served::with_queue(&Settings {
         segment_bytes: SEGMENT,
-        ..Settings::default()
+        ..Settings::of(driver)
     })
     .await;
     let accepted = fill(&served).await;
@@ -56,7 +61,7 @@ async fn a_full_disk_refuses_and_serving_goes_on_when_there_is_room() {
         &cut,
         &Settings {
             segment_bytes: SEGMENT,
-            ..Settings::default()
+            ..Settings::of(driver)
         },
     );
     let counted = served.broker.describe_queue(key("q")).await.unwrap().counters;
@@ -64,12 +69,11 @@ async fn a_full_disk_refuses_and_serving_goes_on_when_there_is_room() {
     served.stop();
 }
 
-#[tokio::test]
-async fn on_a_full_disk_segments_and_snapshots_are_not_tried_again_and_again() {
+async fn on_a_full_disk_segments_and_snapshots_are_not_tried_again_and_again(driver: Driver) {
     let settings = Settings {
         segment_bytes: SEGMENT,
         snapshot_log_bytes: 16 << 10,
-        ..Settings::default()
+        ..Settings::of(driver)
     };
     let served = Served::with_queue(&settings).await;
     fill(&served).await;
@@ -86,24 +90,26 @@ async fn on_a_full_disk_segments_and_snapshots_are_not_tried_again_and_again() {
         changes < 40,
         "{changes} changes on the disk for requests that need none"
     );
-    served.clock.advance(Duration::from_secs(5));
+    let prepared = served.gate.prepared();
     served.disk.set_capacity(None);
     served.send("room again").await.unwrap();
     until("a segment is prepared after a while", || {
         served.clock.advance(Duration::from_secs(1));
-        served.gate.preparations() > preparations
+        served.gate.prepared() > prepared
     })
     .await;
     served.stop();
 }
 
-#[tokio::test]
-async fn a_commit_thread_that_breaks_down_leaves_nobody_waiting() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn a_commit_thread_that_breaks_down_leaves_nobody_waiting(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let parked = tokio::spawn(served.receive(20));
     until("it is parked", || served.counts.now().parked == 1).await;
+    // From here on the commit thread has nothing to wake for but the end of that wait.
+    until("the log is sealed", || served.gate.sealed() > 0).await;
     served.gate.break_down();
-    assert_eq!(served.send("m").await, Err(BrokerError::Unknown));
+    let answer = tokio::time::timeout(Duration::from_secs(10), served.send("m")).await;
+    assert_eq!(answer.expect("nobody waits for it"), Err(BrokerError::Unknown));
     assert_eq!(parked.await.unwrap().unwrap_err(), BrokerError::Unknown);
     let broker = served.broker.clone();
     assert!(served.thread.join().is_err());
@@ -111,24 +117,25 @@ async fn a_commit_thread_that_breaks_down_leaves_nobody_waiting() {
     assert_eq!(broker.find_queue(key("q")).await, Err(BrokerError::Stopping));
 }
 
-fn segments(served: &Served) -> usize {
-    let names = served.disk.names();
-    names.iter().filter(|name| name.ends_with(".seg")).count()
-}
-
 /// The process of the next test: it serves on a disk whose sync fails and must not live to answer.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "aborts; the next test starts it in a process of its own"]
 async fn served_on_a_disk_whose_sync_fails() {
-    let in_preparation = std::env::var("BROKER_TEST_FAULT").unwrap() == "preparation";
+    let fault = std::env::var("BROKER_TEST_FAULT").unwrap();
+    let in_preparation = fault.starts_with("preparation");
+    let driver = if fault.ends_with("reactor") {
+        Driver::Reactor
+    } else {
+        Driver::CommitThread
+    };
     let served = Served::with_queue(&Settings {
         segment_bytes: SEGMENT,
-        ..Settings::default()
+        ..Settings::of(driver)
     })
     .await;
+    // What is armed from here on meets no sync of the first preparation.
+    until("a segment is prepared", || served.gate.prepared() > 0).await;
     if in_preparation {
-        // The next segment is there, so that the one after it is made by a preparation and not by a commit.
-        until("a segment is prepared", || segments(&served) == 2).await;
         let preparations = served.gate.preparations();
         let body = "x".repeat(8 << 10);
         // Every sync of the directory is one of a preparation.
@@ -149,7 +156,12 @@ async fn served_on_a_disk_whose_sync_fails() {
 
 #[test]
 fn a_failed_sync_ends_the_process_and_nothing_is_answered() {
-    for fault in ["commit", "preparation"] {
+    for fault in [
+        "commit",
+        "preparation",
+        "commit by the reactor",
+        "preparation by the reactor",
+    ] {
         let child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "failing::served_on_a_disk_whose_sync_fails",

@@ -1,5 +1,25 @@
 //! What an owner promises, played by hand turn by turn, and what the running broker makes of it.
 
+/// Runs each case twice: the commit thread takes the commit turns, or the reactor does.
+#[cfg(test)]
+macro_rules! by_both_drivers {
+    ($($case:ident,)*) => {$(
+        mod $case {
+            use crate::served::Driver;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn commit_thread() {
+                super::$case(Driver::CommitThread).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn reactor() {
+                super::$case(Driver::Reactor).await;
+            }
+        }
+    )*};
+}
+
 #[cfg(test)]
 mod batches;
 #[cfg(test)]

@@ -11,11 +11,16 @@ use simulator::SimDisk;
 use types::TenantId;
 
 use crate::requests::{entry, key};
-use crate::served::{Served, Settings, poll_once, until};
+use crate::served::{Driver, Served, Settings, poll_once, until};
 
-#[tokio::test]
-async fn everything_answered_is_there_after_a_power_cut_and_after_a_clean_stop() {
-    let served = Served::with_queue(&Settings::default()).await;
+by_both_drivers!(
+    everything_answered_is_there_after_a_power_cut_and_after_a_clean_stop,
+    a_restart_begins_at_the_last_snapshot_and_the_log_before_it_is_gone,
+    a_take_whose_client_went_during_the_last_commit_is_still_given_back,
+);
+
+async fn everything_answered_is_there_after_a_power_cut_and_after_a_clean_stop(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let broker = &served.broker;
     let change = AttributeChange::VisibilityTimeout(77);
     broker.set_queue_attributes(key("q"), vec![change]).await.unwrap();
@@ -34,7 +39,7 @@ async fn everything_answered_is_there_after_a_power_cut_and_after_a_clean_stop()
     let cut = served.disk.fork().crash(11);
     let stopped = served.stop().kill();
     for disk in [cut, stopped] {
-        let served = Served::start(&disk, &Settings::default());
+        let served = Served::start(&disk, &Settings::of(driver));
         let description = served.broker.describe_queue(key("q")).await.unwrap();
         assert_eq!(description.attributes.visibility_timeout_seconds, 77);
         let expected = Counters {
@@ -56,12 +61,11 @@ async fn everything_answered_is_there_after_a_power_cut_and_after_a_clean_stop()
     }
 }
 
-#[tokio::test]
-async fn a_restart_begins_at_the_last_snapshot_and_the_log_before_it_is_gone() {
+async fn a_restart_begins_at_the_last_snapshot_and_the_log_before_it_is_gone(driver: Driver) {
     let settings = Settings {
         segment_bytes: 32 << 10,
         snapshot_log_bytes: 64 << 10,
-        ..Settings::default()
+        ..Settings::of(driver)
     };
     let served = Served::with_queue(&settings).await;
     let body = "x".repeat(2_000);
@@ -114,9 +118,8 @@ async fn a_restart_begins_at_the_last_snapshot_and_the_log_before_it_is_gone() {
     served.stop();
 }
 
-#[tokio::test]
-async fn a_take_whose_client_went_during_the_last_commit_is_still_given_back() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn a_take_whose_client_went_during_the_last_commit_is_still_given_back(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     served.send("m").await.unwrap();
     let came = served.gate.came();
     served.gate.shut();
@@ -127,7 +130,7 @@ async fn a_take_whose_client_went_during_the_last_commit_is_still_given_back() {
     served.broker.stop();
     served.gate.open();
     let disk = served.stop().kill();
-    let served = Served::start(&disk, &Settings::default());
+    let served = Served::start(&disk, &Settings::of(driver));
     assert_eq!(served.take().await, Some(("m".to_owned(), 1)));
     served.stop();
 }

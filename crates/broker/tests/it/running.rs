@@ -3,19 +3,34 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use broker::{BrokerError, InboxLimits, ReceiveOptions, Status};
 use queue_core::{Counters, QueueError};
 use simulator::Random;
+use tokio::time::timeout;
 use types::{QueueKey, TenantId};
 
 use crate::node::text;
 use crate::requests::{entry, key};
-use crate::served::{Served, Settings, poll_once, receive, send, until};
+use crate::served::{Driver, Served, Settings, poll_once, receive, send, until};
 
-#[tokio::test]
-async fn a_message_is_sent_received_and_deleted() {
-    let served = Served::with_queue(&Settings::default()).await;
+by_both_drivers!(
+    waits_and_leases_end_in_real_time_also_right_after_a_restart,
+    a_message_is_sent_received_and_deleted,
+    senders_that_come_while_a_sync_runs_share_the_next_one,
+    a_full_inbox_refuses_and_loses_nothing_that_it_took,
+    what_waits_is_bounded_although_batches_are_small,
+    a_dropped_receive_is_cancelled_and_nothing_is_taken_for_it,
+    a_receive_dropped_after_its_answer_was_sent_is_undone,
+    a_take_is_given_back_unless_it_was_delivered,
+    polls_end_with_nothing_when_they_are_ended_and_when_the_broker_stops,
+    a_stop_answers_what_was_accepted_and_refuses_the_rest,
+    senders_and_consumers_that_come_and_go_lose_nothing_and_share_nothing,
+);
+
+async fn a_message_is_sent_received_and_deleted(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let broker = &served.broker;
     assert_eq!(broker.status(), Status::Serving);
     served.send("hello").await.unwrap();
@@ -49,9 +64,8 @@ async fn a_message_is_sent_received_and_deleted() {
     served.stop();
 }
 
-#[tokio::test]
-async fn senders_that_come_while_a_sync_runs_share_the_next_one() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn senders_that_come_while_a_sync_runs_share_the_next_one(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let before = served.counts.now();
     let came = served.gate.came();
     served.gate.shut();
@@ -82,15 +96,14 @@ async fn senders_that_come_while_a_sync_runs_share_the_next_one() {
     served.stop();
 }
 
-#[tokio::test]
-async fn a_full_inbox_refuses_and_loses_nothing_that_it_took() {
+async fn a_full_inbox_refuses_and_loses_nothing_that_it_took(driver: Driver) {
     let inbox = InboxLimits {
         requests_max: 4,
         ..InboxLimits::default()
     };
     let served = Served::with_queue(&Settings {
         inbox,
-        ..Settings::default()
+        ..Settings::of(driver)
     })
     .await;
     let came = served.gate.came();
@@ -123,8 +136,7 @@ async fn a_full_inbox_refuses_and_loses_nothing_that_it_took() {
     served.stop();
 }
 
-#[tokio::test]
-async fn what_waits_is_bounded_although_batches_are_small() {
+async fn what_waits_is_bounded_although_batches_are_small(driver: Driver) {
     const MOST: usize = 8;
     let inbox = InboxLimits {
         requests_max: MOST,
@@ -132,7 +144,7 @@ async fn what_waits_is_bounded_although_batches_are_small() {
     };
     let served = Served::with_queue(&Settings {
         inbox,
-        ..Settings::default()
+        ..Settings::of(driver)
     })
     .await;
     // Two fill a batch.
@@ -168,9 +180,8 @@ async fn what_waits_is_bounded_although_batches_are_small() {
     served.stop();
 }
 
-#[tokio::test]
-async fn a_dropped_receive_is_cancelled_and_nothing_is_taken_for_it() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn a_dropped_receive_is_cancelled_and_nothing_is_taken_for_it(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let mut parked = Box::pin(served.receive(20));
     assert!(poll_once(&mut parked).is_pending());
     until("it is parked", || served.counts.now().parked == 1).await;
@@ -185,9 +196,8 @@ async fn a_dropped_receive_is_cancelled_and_nothing_is_taken_for_it() {
     served.stop();
 }
 
-#[tokio::test]
-async fn a_receive_dropped_after_its_answer_was_sent_is_undone() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn a_receive_dropped_after_its_answer_was_sent_is_undone(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let mut parked = Box::pin(served.receive(20));
     assert!(poll_once(&mut parked).is_pending());
     served.send("m").await.unwrap();
@@ -202,9 +212,8 @@ async fn a_receive_dropped_after_its_answer_was_sent_is_undone() {
     served.stop();
 }
 
-#[tokio::test]
-async fn a_take_is_given_back_unless_it_was_delivered() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn a_take_is_given_back_unless_it_was_delivered(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     served.send("m").await.unwrap();
     let received = served.receive(0).await.unwrap();
     drop(received);
@@ -215,9 +224,8 @@ async fn a_take_is_given_back_unless_it_was_delivered() {
     served.stop();
 }
 
-#[tokio::test]
-async fn polls_end_with_nothing_when_they_are_ended_and_when_the_broker_stops() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn polls_end_with_nothing_when_they_are_ended_and_when_the_broker_stops(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let parked = tokio::spawn(served.receive(20));
     until("it is parked", || served.counts.now().parked == 1).await;
     served.broker.end_polls().await.unwrap();
@@ -226,7 +234,7 @@ async fn polls_end_with_nothing_when_they_are_ended_and_when_the_broker_stops() 
     served.send("accepted while it drains").await.unwrap();
     served.stop();
 
-    let served = Served::with_queue(&Settings::default()).await;
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let parked = tokio::spawn(served.receive(20));
     until("it is parked", || served.counts.now().parked == 1).await;
     served.stop();
@@ -234,9 +242,8 @@ async fn polls_end_with_nothing_when_they_are_ended_and_when_the_broker_stops() 
     assert_eq!(answer, Ok(0), "what was accepted is answered");
 }
 
-#[tokio::test]
-async fn a_stop_answers_what_was_accepted_and_refuses_the_rest() {
-    let served = Served::with_queue(&Settings::default()).await;
+async fn a_stop_answers_what_was_accepted_and_refuses_the_rest(driver: Driver) {
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let came = served.gate.came();
     served.gate.shut();
     let first = tokio::spawn(send(served.broker.clone(), "1".to_owned()));
@@ -257,11 +264,63 @@ async fn a_stop_answers_what_was_accepted_and_refuses_the_rest() {
     assert_eq!(broker.find_queue(key("q")).await, Err(BrokerError::Stopping));
 }
 
-/// Field case: a few messages in neither state, or two consumers inside one lease.
+async fn waits_and_leases_end_in_real_time_also_right_after_a_restart(driver: Driver) {
+    let settings = Settings {
+        has_real_time: true,
+        ..Settings::of(driver)
+    };
+    let served = Served::with_queue(&settings).await;
+    until("the next segment is there", || served.gate.prepared() > 0).await;
+    let disk = served.stop().kill();
+    let served = Served::start(&disk, &settings);
+    let began = Instant::now();
+    let patience = Duration::from_secs(10);
+    let empty = timeout(patience, served.receive(1)).await.expect("its wait ends");
+    assert!(empty.unwrap().messages.is_empty());
+    assert!(
+        began.elapsed() >= Duration::from_secs(1),
+        "and not before its time"
+    );
+    served.send("m").await.unwrap();
+    let options = ReceiveOptions {
+        max: 1,
+        visibility_timeout_seconds: Some(1),
+        wait_seconds: Some(0),
+    };
+    let first = served.broker.receive(key("q"), options).await.unwrap();
+    first.take.unwrap().delivered();
+    let again = timeout(patience, served.receive(20))
+        .await
+        .expect("the lease ends");
+    assert_eq!(again.unwrap().messages[0].delivery.receive_count, 2);
+    served.stop();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn senders_and_consumers_that_come_and_go_lose_nothing_and_share_nothing() {
+async fn the_reactor_commits_by_itself_only_while_the_disk_is_quick() {
+    let served = Served::with_queue(&Settings::of(Driver::Reactor)).await;
+    served.send("quick").await.unwrap();
+    assert!(served.gate.is_by_reactor());
+    served.gate.slow_down(Duration::from_millis(50));
+    let mut sent = 0;
+    while served.gate.is_by_reactor() {
+        served.send("slow").await.unwrap();
+        sent += 1;
+        assert!(sent < 20, "the reactor goes on committing");
+    }
+    served.gate.slow_down(Duration::ZERO);
+    while !served.gate.is_by_reactor() {
+        served.send("quick again").await.unwrap();
+        sent += 1;
+        assert!(sent < 200, "the commit thread goes on committing");
+    }
+    served.stop();
+}
+
+/// Field case: a few messages in neither state, or two consumers inside one lease.
+async fn senders_and_consumers_that_come_and_go_lose_nothing_and_share_nothing(driver: Driver) {
     const MESSAGES: usize = 4_000;
-    let served = Served::with_queue(&Settings::default()).await;
+    let served = Served::with_queue(&Settings::of(driver)).await;
     let held: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let deleted: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let senders = (0..8).map(|sender| {

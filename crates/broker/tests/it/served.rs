@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use broker::{
-    Broker, BrokerError, BrokerOptions, Commit, InboxLimits, Limits, ManualClock, Observer, ReceiveOptions,
-    Received, Recovered, SeededRandom,
+    Broker, BrokerError, BrokerOptions, Commit, InboxLimits, Limits, ManualClock, Observer, OsClock,
+    ReceiveOptions, Received, Recovered, SeededRandom,
 };
 use journal::{
     Counters, Disk, Epoch, Event, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Preparation,
@@ -25,17 +25,29 @@ use crate::requests::{entry, key};
 /// Longest that a test waits for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Who takes the commit turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Driver {
+    CommitThread,
+    Reactor,
+}
+
 /// How a broker of a test differs from the usual one.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
+    pub(crate) driver: Driver,
+    /// Whether the clock goes by itself; otherwise the test turns it.
+    pub(crate) has_real_time: bool,
     pub(crate) segment_bytes: u64,
     pub(crate) snapshot_log_bytes: u64,
     pub(crate) inbox: InboxLimits,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+impl Settings {
+    pub(crate) fn of(driver: Driver) -> Self {
         Self {
+            driver,
+            has_real_time: false,
             segment_bytes: 1 << 20,
             snapshot_log_bytes: u64::MAX,
             inbox: InboxLimits::default(),
@@ -60,10 +72,14 @@ impl Served {
         let options = BrokerOptions {
             limits: Limits::RELAXED,
             inbox: settings.inbox,
-            kick_on_push: true,
-            inline: false,
+            kick_on_push: settings.driver == Driver::CommitThread,
+            inline: settings.driver == Driver::Reactor,
             snapshot_log_bytes: settings.snapshot_log_bytes,
-            clock: clock.clone(),
+            clock: if settings.has_real_time {
+                Arc::new(OsClock)
+            } else {
+                clock.clone()
+            },
             // A second process must not draw the keys of the first one again.
             random: Arc::new(SeededRandom::new(disk.nonce().unwrap())),
             observer: counts.clone(),
@@ -84,6 +100,9 @@ impl Served {
         let opened = move |result| opened.send(result).unwrap();
         let (broker, thread) = Broker::start(options, Box::new(opener), opened).unwrap();
         is_open.recv_timeout(PATIENCE).unwrap().unwrap();
+        if settings.driver == Driver::Reactor {
+            tokio::spawn(broker.clone().drive());
+        }
         let report = report.recv().unwrap();
         Self {
             broker,
@@ -220,6 +239,12 @@ struct Held {
     /// Commits that came to the gate.
     came: u64,
     preparations: u64,
+    prepared: u64,
+    sealed: u64,
+    /// The thread of the last commit.
+    committed_on: Option<String>,
+    /// How much longer than it did each sync is said to have taken.
+    slower_by: Duration,
     panics: bool,
 }
 
@@ -249,6 +274,26 @@ impl Gate {
         self.state().preparations
     }
 
+    /// Returns how many preparations came to their end.
+    pub(crate) fn prepared(&self) -> u64 {
+        self.state().prepared
+    }
+
+    /// Returns how often the log was sealed.
+    pub(crate) fn sealed(&self) -> u64 {
+        self.state().sealed
+    }
+
+    /// Whether the last commit was done by a reactor.
+    pub(crate) fn is_by_reactor(&self) -> bool {
+        self.state().committed_on.as_deref() != Some("commit")
+    }
+
+    /// Lets syncs seem to take so much longer.
+    pub(crate) fn slow_down(&self, by: Duration) {
+        self.state().slower_by = by;
+    }
+
     /// Lets the next commit panic.
     pub(crate) fn break_down(&self) {
         self.state().panics = true;
@@ -257,6 +302,7 @@ impl Gate {
     fn pass(&self) {
         let mut state = self.state();
         state.came += 1;
+        state.committed_on = std::thread::current().name().map(str::to_owned);
         if state.panics {
             drop(state);
             // As a panic, but without a message and its slow backtrace.
@@ -319,14 +365,20 @@ impl Journal for GatedJournal {
     }
 
     fn install(&mut self, prepared: Prepared) -> Result<(), JournalError> {
-        self.inner.install(prepared)
+        self.inner.install(prepared)?;
+        self.gate.state().prepared += 1;
+        Ok(())
     }
 
     fn seal(&mut self) -> Result<(), JournalError> {
-        self.inner.seal()
+        self.inner.seal()?;
+        self.gate.state().sealed += 1;
+        Ok(())
     }
 
     fn counters(&self) -> Counters {
-        self.inner.counters()
+        let mut counters = self.inner.counters();
+        counters.last_sync_nanos += u64::try_from(self.gate.state().slower_by.as_nanos()).unwrap();
+        counters
     }
 }
