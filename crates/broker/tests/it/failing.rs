@@ -20,6 +20,8 @@ const SEGMENT: u64 = 64 << 10;
 
 /// Sends until the disk is full; returns how many were accepted.
 async fn fill(served: &Served) -> u64 {
+    // A preparation under way would give its room back when it fails.
+    until("a segment is prepared", || served.gate.prepared() > 0).await;
     served.disk.set_capacity(Some(served.disk.bytes_used()));
     let body = "x".repeat(8 << 10);
     let mut accepted = 0;

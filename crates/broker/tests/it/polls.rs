@@ -267,3 +267,41 @@ fn the_number_of_waiters_is_bounded() {
     node.poll("q", 20);
     assert_eq!(node.owner.parked(), PARKED_MAX, "there is room again");
 }
+
+/// Field case: many pollers, no lost wake-up, no early end.
+#[test]
+fn five_hundred_polls_of_one_queue_and_of_as_many_queues_end_by_a_message_or_at_their_time() {
+    let names: Vec<String> = (0..500).map(|n| format!("q{n}")).collect();
+    let queues: Vec<Request> = names.iter().map(|name| create(name, &[])).collect();
+    let mut node = Node::with(&queues);
+    let alone: Vec<u64> = names.iter().map(|name| node.poll(name, 20)).collect();
+    let crowd: Vec<u64> = (0..500).map(|_| node.poll("q0", 20)).collect();
+    for second in 0..19_u64 {
+        node.pass_seconds(1);
+        let text = second.to_string();
+        let name = &names[usize::try_from(second).unwrap() + 1];
+        node.ask(send(name, &[&text]));
+        node.ask(send("q0", &[&text]));
+        assert_eq!(
+            node.owner.parked(),
+            1_000 - 2 * (usize::try_from(second).unwrap() + 1)
+        );
+    }
+    node.pass(Duration::from_millis(999));
+    assert_eq!(node.owner.parked(), 962, "nobody ended early");
+    node.pass(Duration::from_millis(1));
+    assert_eq!(node.owner.parked(), 0, "nor late");
+    let mut texts = |polls: &[u64]| -> Vec<String> {
+        let answers = polls
+            .iter()
+            .map(|poll| crate::node::received(node.take_reply(*poll).unwrap()));
+        answers
+            .flatten()
+            .map(|message| crate::node::text(&message))
+            .collect()
+    };
+    let sent: Vec<String> = (0..19).map(|second| second.to_string()).collect();
+    // The longest waiting of the crowd is the one that stood alone at its queue.
+    assert_eq!(texts(&[&alone[..1], &crowd].concat()), sent);
+    assert_eq!(texts(&alone[1..]), sent);
+}
