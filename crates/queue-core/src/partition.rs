@@ -320,11 +320,11 @@ mod tests {
         outcome
     }
 
-    fn receive_all(partition: &mut Partition, seconds: u64) -> Vec<Handle> {
+    fn receive_from(partition: &mut Partition, queue: QueueId, seconds: u64, timeout: u32) -> Vec<Handle> {
         let receive = Command::Receive {
-            queue: QueueId(1),
-            max: MESSAGES.try_into().unwrap(),
-            visibility_timeout_seconds: Some(600),
+            queue,
+            max: u32::try_from(MESSAGES).unwrap() + 10,
+            visibility_timeout_seconds: Some(timeout),
             is_long_poll: false,
         };
         let Outcome::Received(deliveries) = apply(partition, seconds, &receive) else {
@@ -333,17 +333,27 @@ mod tests {
         deliveries.into_iter().map(|delivery| delivery.handle).collect()
     }
 
-    #[test]
-    fn messages_shown_before_their_time_leave_no_timers_that_every_command_cleans() {
-        let mut partition = Partition::default();
-        let (queue, key) = (QueueId(1), first_key(TenantId::DEV));
-        let create = Command::CreateQueue {
-            key,
-            attributes: Vec::new(),
+    fn receive_all(partition: &mut Partition, seconds: u64) -> Vec<Handle> {
+        receive_from(partition, QueueId(1), seconds, 600)
+    }
+
+    fn create(name: &str, attributes: Vec<crate::AttributeChange>) -> Command {
+        Command::CreateQueue {
+            key: key(name),
+            attributes,
             tags: Vec::new(),
             deleted_name_wait_seconds: 0,
-        };
-        apply(&mut partition, 0, &create);
+        }
+    }
+
+    fn key(name: &str) -> QueueKey {
+        QueueKey {
+            tenant: TenantId::DEV,
+            name: name.parse().unwrap(),
+        }
+    }
+
+    fn send(queue: QueueId, messages: usize) -> Command {
         let entry = EnqueueEntry {
             message_id: types::MessageId::from_random([0; 16]),
             content: [].into(),
@@ -352,8 +362,50 @@ mod tests {
             group: None,
             deduplication: None,
         };
-        let entries = vec![entry; MESSAGES];
-        apply(&mut partition, 0, &Command::Enqueue { queue, entries });
+        let entries = vec![entry; messages];
+        Command::Enqueue { queue, entries }
+    }
+
+    #[test]
+    fn an_old_message_in_a_dead_letter_queue_does_not_keep_the_ages_of_those_that_are_gone() {
+        let mut partition = Partition::default();
+        let policy = crate::RedrivePolicy {
+            dead_letter_queue: key("dead"),
+            max_receive_count: 1,
+        };
+        let policy = crate::AttributeChange::RedrivePolicy(Some(policy));
+        apply(&mut partition, 0, &create("dead", Vec::new()));
+        apply(&mut partition, 0, &create("q", vec![policy]));
+        let (dead, source) = (QueueId(1), QueueId(2));
+        // Moves what is in the source. It comes late: the dead-letter queue has a younger message already.
+        let move_all = |partition: &mut Partition, seconds: u64| {
+            apply(partition, seconds, &send(dead, 1));
+            receive_from(partition, source, seconds, 1);
+            while partition.has_available(source) || partition.queues[&source].counters().in_flight > 0 {
+                receive_from(partition, source, seconds + 2, 1);
+            }
+        };
+        apply(&mut partition, 40, &send(source, MESSAGES));
+        move_all(&mut partition, 100);
+        assert_eq!(partition.queues[&dead].late_ages_len(), MESSAGES);
+        let mut handles = receive_from(&mut partition, dead, 103, 600);
+        handles.retain(|handle| handle.sequence.0 > 2);
+        apply(&mut partition, 103, &Command::Delete { queue: dead, handles });
+        apply(&mut partition, 104, &send(source, 1));
+        move_all(&mut partition, 110);
+        let (left, entries) = (
+            partition.queues[&dead].counters().total(),
+            partition.queues[&dead].late_ages_len(),
+        );
+        assert_eq!((left, entries), (4, 2), "the old one and the one that came last");
+    }
+
+    #[test]
+    fn messages_shown_before_their_time_leave_no_timers_that_every_command_cleans() {
+        let mut partition = Partition::default();
+        let queue = QueueId(1);
+        apply(&mut partition, 0, &create("q", Vec::new()));
+        apply(&mut partition, 0, &send(queue, MESSAGES));
         let handles = receive_all(&mut partition, 1);
         let entries = handles.iter().map(|handle| (*handle, 0)).collect();
         apply(&mut partition, 1, &Command::ChangeVisibility { queue, entries });

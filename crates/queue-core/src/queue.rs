@@ -224,15 +224,19 @@ impl Queue {
 
     /// Enters a message in the order of expiry.
     pub(crate) fn push_age(&mut self, slab: &Slab, age_from: Timestamp, sequence: Sequence, slot: Slot) {
+        let id = self.record.id;
+        let live = usize::try_from(self.counters.total()).unwrap_or(usize::MAX / 4);
+        let entries_max = 2 * live + CLEAN_FLOOR;
         if age_from < self.last_age {
+            if self.late_ages.len() > entries_max {
+                self.late_ages
+                    .retain(|Reverse((_, sequence, slot))| slab.find(id, *sequence, *slot).is_some());
+            }
             self.late_ages.push(Reverse((age_from, sequence, slot)));
             return;
         }
         self.last_age = age_from;
-        if self.ages.len()
-            > 2 * usize::try_from(self.counters.total()).unwrap_or(usize::MAX / 4) + CLEAN_FLOOR
-        {
-            let id = self.record.id;
+        if self.ages.len() > entries_max {
             self.ages
                 .retain(|entry| slab.find(id, entry.sequence, entry.slot).is_some());
         }
@@ -259,6 +263,11 @@ impl Queue {
             self.late_ages.pop();
         }
         oldest.map(|(age_from, _, slot)| (age_from, slot))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn late_ages_len(&self) -> usize {
+        self.late_ages.len()
     }
 
     /// Forgets every message: they were purged.
