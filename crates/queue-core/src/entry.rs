@@ -31,6 +31,10 @@ mod kind {
     pub(super) const GIVE_BACK: u8 = 9;
     pub(super) const TICK: u8 = 10;
     pub(super) const ADD_SEAL_KEY: u8 = 11;
+    pub(super) const TAG_QUEUE: u8 = 12;
+    pub(super) const UNTAG_QUEUE: u8 = 13;
+    pub(super) const START_MOVE_TASK: u8 = 14;
+    pub(super) const CANCEL_MOVE_TASK: u8 = 15;
 }
 
 const NO_DEDUPLICATION: u8 = 0;
@@ -150,12 +154,15 @@ fn encode(out: &mut Vec<u8>, command: &Command) {
             max,
             visibility_timeout_seconds,
             is_long_poll,
+            attempt,
         } => {
             begin(kind::RECEIVE);
             put_u64(out, queue.0);
             put_u32(out, *max);
             put_optional_u32(out, *visibility_timeout_seconds);
             out.push(u8::from(*is_long_poll));
+            out.push(u8::from(attempt.is_some()));
+            attempt.iter().for_each(|attempt| out.extend_from_slice(attempt));
         }
         Command::Delete { queue, handles } => {
             begin(kind::DELETE);
@@ -173,6 +180,27 @@ fn encode(out: &mut Vec<u8>, command: &Command) {
         Command::GiveBack { queue, handles } => {
             begin(kind::GIVE_BACK);
             put_handles(out, *queue, handles);
+        }
+        Command::TagQueue { queue, tags } => {
+            begin(kind::TAG_QUEUE);
+            put_postcard(out, &(queue, tags));
+        }
+        Command::UntagQueue { queue, keys } => {
+            begin(kind::UNTAG_QUEUE);
+            put_postcard(out, &(queue, keys));
+        }
+        Command::StartMoveTask {
+            source,
+            task,
+            destination,
+            rate,
+        } => {
+            begin(kind::START_MOVE_TASK);
+            put_postcard(out, &(source, task, destination, rate));
+        }
+        Command::CancelMoveTask { source, task } => {
+            begin(kind::CANCEL_MOVE_TASK);
+            put_postcard(out, &(source, task));
         }
         Command::Tick => begin(kind::TICK),
         Command::AddSealKey { key } => {
@@ -219,6 +247,11 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
             max: decoder.u32()?,
             visibility_timeout_seconds: decoder.optional_u32()?,
             is_long_poll: decoder.bool()?,
+            attempt: if decoder.bool()? {
+                Some(decoder.array()?)
+            } else {
+                None
+            },
         },
         kind::DELETE => {
             let queue = QueueId(decoder.u64()?);
@@ -239,6 +272,27 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
                 handles: repeat(decoder, handle)?,
             }
         }
+        kind::TAG_QUEUE => {
+            let (queue, tags) = postcard(decoder)?;
+            Command::TagQueue { queue, tags }
+        }
+        kind::UNTAG_QUEUE => {
+            let (queue, keys) = postcard(decoder)?;
+            Command::UntagQueue { queue, keys }
+        }
+        kind::START_MOVE_TASK => {
+            let (source, task, destination, rate) = postcard(decoder)?;
+            Command::StartMoveTask {
+                source,
+                task,
+                destination,
+                rate,
+            }
+        }
+        kind::CANCEL_MOVE_TASK => {
+            let (source, task) = postcard(decoder)?;
+            Command::CancelMoveTask { source, task }
+        }
         kind::TICK => Command::Tick,
         kind::ADD_SEAL_KEY => Command::AddSealKey {
             key: decoder.array()?,
@@ -247,7 +301,7 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
     })
 }
 
-fn repeat<T>(
+pub(crate) fn repeat<T>(
     decoder: &mut Decoder<'_>,
     mut one: impl FnMut(&mut Decoder<'_>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
@@ -304,14 +358,14 @@ fn put_handles(out: &mut Vec<u8>, queue: QueueId, handles: &[Handle]) {
     handles.iter().for_each(|handle| put_handle(out, handle));
 }
 
-fn put_handle(out: &mut Vec<u8>, handle: &Handle) {
+pub(crate) fn put_handle(out: &mut Vec<u8>, handle: &Handle) {
     put_u64(out, handle.queue.0);
     put_u32(out, handle.slot.0);
     put_u64(out, handle.sequence.0);
     put_u64(out, handle.token.0);
 }
 
-fn handle(decoder: &mut Decoder<'_>) -> Result<Handle, DecodeError> {
+pub(crate) fn handle(decoder: &mut Decoder<'_>) -> Result<Handle, DecodeError> {
     Ok(Handle {
         queue: QueueId(decoder.u64()?),
         slot: Slot(decoder.u32()?),

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use types::{QueueId, Slot};
 
 use crate::Partition;
-use crate::header::{Delivery, NO_GROUP};
-use crate::queue::Counters;
+use crate::header::{Delivery, Header, NO_GROUP};
+use crate::queue::{Counters, FairPlace, Queue};
+use crate::task::TaskStatus;
 
 impl Partition {
     /// Panics if the state contradicts itself.
@@ -71,6 +72,7 @@ impl Partition {
             "dead-letter sources"
         );
         self.check_groups(&groups);
+        self.check_tasks();
     }
 
     fn check_groups(&self, messages: &BTreeMap<u32, u32>) {
@@ -86,6 +88,10 @@ impl Partition {
                 continue;
             };
             if queue.record.generation != group.generation {
+                continue;
+            }
+            if !queue.is_fifo() {
+                self.check_share(queue, index);
                 continue;
             }
             let head = self.groups.head(index);
@@ -114,6 +120,61 @@ impl Partition {
                     .filter(|next| *next != crate::slab::NO_SLOT)
                     .map(Slot);
             }
+        }
+    }
+
+    /// Checks a group of a standard queue: its counts, and its place in the order of service.
+    fn check_share(&self, queue: &Queue, index: u32) {
+        let of_group = self.slab.headers.iter().filter(|header| header.group == index);
+        let live = of_group.filter(|header| header.sequence >= queue.record.floor);
+        let (mut available, mut in_flight) = (0, 0);
+        for header in live {
+            match header.delivery {
+                Delivery::Delayed => {}
+                Delivery::Available => available += 1,
+                Delivery::InFlight => in_flight += 1,
+            }
+        }
+        assert_eq!(
+            self.groups.share_counts(index),
+            (available, in_flight),
+            "share of group {index}"
+        );
+        let place = FairPlace {
+            in_flight,
+            ticket: self.groups.get(index).ticket,
+            group: index,
+        };
+        assert_eq!(
+            queue.fair.contains(&place),
+            available > 0,
+            "place of group {index}"
+        );
+    }
+
+    /// Checks that running move tasks know how many messages they have left.
+    fn check_tasks(&self) {
+        let running = self
+            .tasks
+            .values()
+            .filter(|task| task.status == TaskStatus::Running);
+        assert_eq!(running.count(), self.running_tasks, "running tasks");
+        for (id, queue) in &self.queues {
+            let Some(moving) = queue.record.moving else {
+                continue;
+            };
+            let is_left = |header: &&Header| {
+                header.queue == *id
+                    && header.sequence >= queue.record.floor
+                    && header.sequence < moving.boundary
+            };
+            let left = self.slab.headers.iter().filter(is_left).count() as u64;
+            assert_eq!(
+                left,
+                moving.remaining,
+                "messages left to the task of {}",
+                queue.key()
+            );
         }
     }
 }

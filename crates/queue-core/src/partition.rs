@@ -8,6 +8,7 @@ use crate::group::Groups;
 use crate::header::Delivery;
 use crate::queue::Queue;
 use crate::slab::Slab;
+use crate::task::MoveTask;
 use crate::timers::Timers;
 use crate::{Applied, Command, Effect, commands};
 
@@ -63,6 +64,12 @@ pub struct Partition {
     pub(crate) deleted_order: VecDeque<(Timestamp, QueueKey)>,
     pub(crate) origins: BTreeMap<QueueId, Origin>,
     pub(crate) timers: Timers,
+    /// Move tasks in the order in which they started.
+    pub(crate) tasks: BTreeMap<u64, MoveTask>,
+    pub(crate) last_task: u64,
+    pub(crate) running_tasks: usize,
+    /// The wall clock of the command that is applied.
+    pub(crate) wall: WallTime,
     /// Messages with a running delay or lease.
     pub(crate) hidden: usize,
     /// Slots of purged messages that are not reclaimed yet, and where the search for them goes on.
@@ -86,7 +93,9 @@ impl Partition {
             Budget::COMMAND
         };
         self.clock = self.clock.max(context.at);
-        self.settle(budget.transitions);
+        self.wall = context.wall;
+        let settled = self.settle(budget.transitions);
+        self.run_tasks(budget.transitions - settled);
         self.reclaim(budget.reclaim_slots);
         let outcome = commands::apply(self, context, command);
         Applied {
@@ -122,6 +131,21 @@ impl Partition {
             .take_while(move |key| key.tenant == tenant)
             .map(|key| &key.name)
             .filter(move |name| after.is_none_or(|after| *name > after))
+    }
+
+    /// Returns the names of a tenant's queues that have this one as their dead-letter queue, in order.
+    pub fn dead_letter_sources<'a>(&'a self, key: &'a QueueKey) -> impl Iterator<Item = &'a QueueName> {
+        let names_it = |queue: &&Queue| {
+            let policy = queue.attributes().redrive_policy.as_ref();
+            policy.is_some_and(|policy| policy.dead_letter_queue == *key)
+        };
+        let ids = self
+            .names
+            .range(first_key(key.tenant)..)
+            .take_while(|(other, _)| other.tenant == key.tenant);
+        ids.filter_map(|(_, id)| self.queue(*id))
+            .filter(names_it)
+            .map(|queue| &queue.key().name)
     }
 
     /// Returns the number of queues.

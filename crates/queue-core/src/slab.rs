@@ -17,16 +17,19 @@ pub(crate) struct Links {
     pub(crate) next: u32,
     /// The time under which the slot stands in the timer heap; `NEVER` if it does not.
     pub(crate) timer_at: Timestamp,
-    /// Whether the slot stands in its queue's heap of returned messages.
+    /// Whether the slot stands among the returned messages of its queue.
     pub(crate) is_returned: bool,
+    /// Whether it stands among those of its group, in a standard queue.
+    pub(crate) is_returned_in_group: bool,
 }
 
 impl Links {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         previous: NO_SLOT,
         next: NO_SLOT,
         timer_at: Timestamp::NEVER,
         is_returned: false,
+        is_returned_in_group: false,
     };
 }
 

@@ -12,15 +12,18 @@ use serde::{Deserialize, Serialize};
 use types::{LeaseToken, LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
 
 use crate::Partition;
+use crate::attempts::{Attempt, Attempts};
 use crate::attributes::QueueAttributes;
-use crate::codec::{DecodeError, Decoder, put_block, put_u32, put_u64, read_block, write_block};
+use crate::codec::{DecodeError, Decoder, put_block, put_length, put_u32, put_u64, read_block, write_block};
 use crate::cow::{CowDeque, CowVec};
 use crate::deduplication::{Accepted, Memory};
+use crate::entry::{handle, put_handle, repeat};
 use crate::group::{Group, Groups};
 use crate::header::{Delivery, Header, NO_GROUP};
 use crate::partition::Origin;
 use crate::queue::{Queue, Record, Settings};
 use crate::slab::Slab;
+use crate::task::{MoveTask, Moving, TaskStatus};
 
 const MAGIC: &[u8; 8] = b"HFSTATE\x01";
 /// Headers or groups in one block.
@@ -34,7 +37,7 @@ pub struct PartitionSnapshot {
     free: CowVec<u32>,
     groups: CowVec<Group>,
     free_groups: CowVec<u32>,
-    queues: Vec<(Record, CowDeque<Accepted>)>,
+    queues: Vec<(Record, CowDeque<Accepted>, CowDeque<Attempt>)>,
 }
 
 /// Bytes that are not a snapshot, or one that cannot be read.
@@ -60,6 +63,8 @@ struct Root {
     seal_keys: Vec<[u8; 32]>,
     deleted_names: Vec<(Timestamp, QueueKey)>,
     origins: Vec<(QueueId, QueueKey, u64)>,
+    tasks: Vec<(u64, MoveTask)>,
+    last_task: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -74,6 +79,9 @@ struct StoredQueue {
     floor: Sequence,
     generation: u32,
     purged_at: Option<Timestamp>,
+    is_fair: bool,
+    takes: u8,
+    moving: Option<Moving>,
 }
 
 impl Partition {
@@ -99,6 +107,12 @@ impl Partition {
                     .map(|(key, at)| (*at, key.clone()))
                     .collect(),
                 origins: origins.collect(),
+                tasks: self
+                    .tasks
+                    .iter()
+                    .map(|(number, task)| (*number, task.clone()))
+                    .collect(),
+                last_task: self.last_task,
             },
             headers: self.slab.headers.clone(),
             free: self.slab.free.clone(),
@@ -107,7 +121,13 @@ impl Partition {
             queues: self
                 .queues
                 .values()
-                .map(|queue| (queue.record.clone(), queue.deduplication.ring.clone()))
+                .map(|queue| {
+                    (
+                        queue.record.clone(),
+                        queue.deduplication.ring.clone(),
+                        queue.attempts.ring.clone(),
+                    )
+                })
                 .collect(),
         }
     }
@@ -137,6 +157,7 @@ impl Partition {
             let stored: StoredQueue = postcard(&read_block(input)?)?;
             let mut queue = Queue::new(stored.into());
             queue.deduplication = Memory::restore(read_vec(input, accepted)?.iter().copied());
+            queue.attempts = Attempts::restore(read_vec(input, attempt)?.iter().cloned());
             queues.insert(queue.id(), queue);
         }
         let partition = Self {
@@ -166,6 +187,13 @@ impl Partition {
             last_ticket: root.last_ticket,
             first_ticket: root.first_ticket,
             seal_keys: root.seal_keys,
+            running_tasks: root
+                .tasks
+                .iter()
+                .filter(|(_, task)| task.status == TaskStatus::Running)
+                .count(),
+            tasks: root.tasks.into_iter().collect(),
+            last_task: root.last_task,
             ..Self::default()
         };
         partition.rebuild()
@@ -214,10 +242,15 @@ impl Partition {
             .get_mut(&header.queue)
             .expect("a live message has a queue");
         *queue.counters.of(header.delivery) += 1;
-        if header.group != NO_GROUP {
+        if queue.is_fifo() {
             self.groups.append(&mut self.slab, header.group, slot);
-        } else if header.delivery == Delivery::Available {
-            queue.push_fresh(header.sequence, slot);
+        } else {
+            if header.delivery == Delivery::Available {
+                queue.line.push_fresh(header.sequence, slot);
+            }
+            if header.group != NO_GROUP {
+                self.fair_enter(slot, &header);
+            }
         }
         if header.delivery != Delivery::Available {
             self.hidden += 1;
@@ -232,6 +265,7 @@ impl Partition {
             let (ticket, generation) = (group.ticket, group.generation);
             if ticket != 0
                 && let Some(queue) = self.queues.get_mut(&group.queue)
+                && queue.is_fifo()
                 && queue.record.generation == generation
             {
                 queue.ready.insert(ticket, index);
@@ -251,9 +285,10 @@ impl PartitionSnapshot {
         write_vec(out, &self.free_groups, |out, index| put_u32(out, *index))?;
         let count = u32::try_from(self.queues.len()).map_err(io::Error::other)?;
         write_block(out, &count.to_le_bytes())?;
-        for (record, ring) in &self.queues {
+        for (record, ring, attempts) in &self.queues {
             write_block(out, &to_postcard(&StoredQueue::from(record)))?;
             write_all(out, ring.len(), ring.iter(), put_accepted)?;
+            write_all(out, attempts.len(), attempts.iter(), put_attempt)?;
         }
         Ok(())
     }
@@ -278,6 +313,9 @@ impl From<&Record> for StoredQueue {
             floor: record.floor,
             generation: record.generation,
             purged_at: record.purged_at,
+            is_fair: record.is_fair,
+            takes: record.takes,
+            moving: record.moving,
         }
     }
 }
@@ -297,6 +335,9 @@ impl From<StoredQueue> for Record {
             floor: stored.floor,
             generation: stored.generation,
             purged_at: stored.purged_at,
+            is_fair: stored.is_fair,
+            takes: stored.takes,
+            moving: stored.moving,
         }
     }
 }
@@ -458,5 +499,22 @@ fn accepted(decoder: &mut Decoder<'_>) -> Result<Accepted, DecodeError> {
         at: Timestamp::from_millis(decoder.u64()?),
         message_id: MessageId::from_bytes(decoder.array()?),
         sequence: Sequence(decoder.u64()?),
+    })
+}
+
+fn put_attempt(out: &mut Vec<u8>, attempt: &Attempt) {
+    out.extend_from_slice(&attempt.key);
+    put_u64(out, attempt.at.as_millis());
+    put_u64(out, attempt.visible_at.as_millis());
+    put_length(out, attempt.handles.len());
+    attempt.handles.iter().for_each(|handle| put_handle(out, handle));
+}
+
+fn attempt(decoder: &mut Decoder<'_>) -> Result<Attempt, DecodeError> {
+    Ok(Attempt {
+        key: decoder.array()?,
+        at: Timestamp::from_millis(decoder.u64()?),
+        visible_at: Timestamp::from_millis(decoder.u64()?),
+        handles: repeat(decoder, handle)?,
     })
 }

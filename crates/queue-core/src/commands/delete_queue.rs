@@ -9,6 +9,11 @@ pub(super) fn apply(partition: &mut Partition, id: QueueId) -> Result<Outcome, Q
     let counters = queue.counters();
     partition.garbage += counters.total();
     partition.hidden -= usize::try_from(counters.delayed + counters.in_flight).unwrap_or(usize::MAX);
+    if let Some(moving) = queue.record.moving {
+        partition.running_tasks -= 1;
+        partition.tasks.remove(&moving.task);
+    }
+    partition.tasks.retain(|_, task| task.source != id);
     let (clock, key) = (partition.clock, queue.key().clone());
     partition.names.remove(&key);
     forget_old_names(partition);

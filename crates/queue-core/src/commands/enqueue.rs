@@ -83,10 +83,15 @@ fn add(
             sequence,
         });
     }
-    let group = match &entry.group {
-        Some(name) if queue.is_fifo() => partition.groups.find_or_insert(id, queue.record.generation, name),
-        Some(_) | None => NO_GROUP,
-    };
+    queue.record.is_fair |= entry.group.is_some() && !queue.is_fifo();
+    // Once a standard queue has groups, messages without one share a group of their own.
+    let name = entry
+        .group
+        .as_deref()
+        .or_else(|| queue.record.is_fair.then_some(""));
+    let group = name.map_or(NO_GROUP, |name| {
+        partition.groups.find_or_insert(id, queue.record.generation, name)
+    });
     let slot = partition.insert(Header {
         sequence,
         queue: id,
