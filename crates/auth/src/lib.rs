@@ -11,6 +11,7 @@
 
 mod canonical;
 mod error;
+mod policy;
 mod presented;
 mod secret;
 mod sign_date;
@@ -21,5 +22,6 @@ mod verifier;
 mod published_vectors;
 
 pub use error::AuthError;
+pub use policy::{Decision, Policy, PolicyError};
 pub use secret::{Key, Secret};
 pub use verifier::{Mode, Principal, SignedRequest, Verifier};
