@@ -14,6 +14,7 @@ mod inbox;
 mod observer;
 mod owner;
 mod random;
+mod reads;
 mod replay;
 mod request;
 mod seal;

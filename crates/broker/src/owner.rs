@@ -11,14 +11,12 @@ use queue_core::{
     Applied, Command, Context, Effect, EntryEncoder, Handle, Outcome, Partition, PartitionSnapshot,
     QueueError,
 };
-use types::{LogIndex, QueueId, QueueKey, QueueName, TenantId, Timestamp, WallTime, limits};
+use types::{LogIndex, QueueId, QueueKey, Timestamp, WallTime, limits};
 
 use crate::contents::Contents;
 use crate::observer::Commit;
 use crate::replay::Recovered;
-use crate::request::{
-    Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId,
-};
+use crate::request::{Input, Receive, ReceivedMessage, Reply, Request, WaiterId};
 use crate::state_clock::StateClock;
 use crate::waiters::{PARKED_MAX, Waiter, Waiters};
 
@@ -98,7 +96,7 @@ enum Origin<R> {
 /// The owner of one partition.
 #[derive(Debug)]
 pub struct Owner<R> {
-    partition: Partition,
+    pub(crate) partition: Partition,
     contents: Contents,
     clock: StateClock,
     limits: Limits,
@@ -111,7 +109,7 @@ pub struct Owner<R> {
     /// Inputs that found no room in the last batch.
     carried: VecDeque<Input<R>>,
     /// Reads of counters that wait for due timers to be applied.
-    reads: Vec<(QueueKey, R)>,
+    pub(crate) reads: Vec<(QueueKey, R)>,
     /// The batch that was given to the journal.
     batch: Vec<Pending<R>>,
     batch_at: Timestamp,
@@ -300,6 +298,7 @@ impl<R> Owner<R> {
         let timers = due
             .into_iter()
             .chain(cleanup)
+            .chain(self.partition.next_task())
             .map(|at| self.clock.monotonic_at(at));
         let own = work.into_iter().chain(timers).map(|at| at.max(self.quiet_until));
         own.chain(self.waiters.next_deadline()).min()
@@ -311,6 +310,7 @@ impl<R> Owner<R> {
         }
         let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
         let is_needed = self.partition.has_garbage()
+            || is_due(self.partition.next_task())
             || (!self.waiters.is_empty() && is_due(self.partition.next_due()))
             || (is_due(self.partition.next_expiry()) && (at >= self.cleanup_from || !self.batch.is_empty()));
         is_needed && monotonic >= self.quiet_until
@@ -409,26 +409,13 @@ impl<R> Owner<R> {
                 self.clock.advance(by);
                 turn.replies.extend(reply.map(|reply| (reply, Reply::Done)));
             }
-            Request::FindQueue { key } => {
-                let answer = if self.partition.queue_id(&key).is_some() {
-                    Reply::Done
-                } else {
-                    missing()
-                };
-                turn.replies.extend(reply.map(|reply| (reply, answer)));
-            }
-            Request::ListQueues {
-                tenant,
-                prefix,
-                after,
-                max,
-            } => {
-                let page = self.list(tenant, &prefix, after.as_ref(), max);
-                turn.replies.extend(reply.map(|reply| (reply, Reply::Page(page))));
-            }
-            Request::DescribeQueue { key } => {
+            Request::FindQueue { .. }
+            | Request::ListQueues { .. }
+            | Request::DescribeQueue { .. }
+            | Request::ListMoveTasks { .. }
+            | Request::ListDeadLetterSources { .. } => {
                 if let Some(reply) = reply {
-                    self.describe(key, reply, at, turn);
+                    self.read(request, reply, at, turn);
                 }
             }
             Request::DeleteQueue { .. }
@@ -436,7 +423,11 @@ impl<R> Owner<R> {
             | Request::PurgeQueue { .. }
             | Request::Enqueue { .. }
             | Request::Delete { .. }
-            | Request::ChangeVisibility { .. } => match self.command(request) {
+            | Request::ChangeVisibility { .. }
+            | Request::TagQueue { .. }
+            | Request::UntagQueue { .. }
+            | Request::StartMoveTask { .. }
+            | Request::CancelMoveTask { .. } => match self.command(request) {
                 Some(command) => self.push(command, origin(reply), encoder),
                 None => turn.replies.extend(reply.map(|reply| (reply, missing()))),
             },
@@ -471,6 +462,29 @@ impl<R> Owner<R> {
                 queue: find(&key)?,
                 entries,
             },
+            Request::TagQueue { key, tags } => Command::TagQueue {
+                queue: find(&key)?,
+                tags,
+            },
+            Request::UntagQueue { key, keys } => Command::UntagQueue {
+                queue: find(&key)?,
+                keys,
+            },
+            Request::StartMoveTask {
+                source,
+                task,
+                destination,
+                rate,
+            } => Command::StartMoveTask {
+                source: find(&source)?,
+                task,
+                destination,
+                rate,
+            },
+            Request::CancelMoveTask { source, task } => Command::CancelMoveTask {
+                source: find(&source)?,
+                task,
+            },
             Request::CreateQueue { .. }
             | Request::Receive(_)
             | Request::GiveBack { .. }
@@ -478,6 +492,8 @@ impl<R> Owner<R> {
             | Request::FindQueue { .. }
             | Request::ListQueues { .. }
             | Request::DescribeQueue { .. }
+            | Request::ListMoveTasks { .. }
+            | Request::ListDeadLetterSources { .. }
             | Request::AdvanceClock { .. }
             | Request::AddSealKey { .. }
             | Request::EndPolls => return None,
@@ -513,6 +529,7 @@ impl<R> Owner<R> {
             queue: queue.id(),
             max: receive.max,
             visibility_timeout_seconds: receive.visibility_timeout_seconds,
+            attempt: receive.attempt,
             deadline: now.monotonic + Duration::from_secs(u64::from(wait_seconds)),
             reply,
         };
@@ -565,54 +582,12 @@ impl<R> Owner<R> {
         turn.replies.extend(woken.into_iter().chain(parked).map(empty));
     }
 
-    fn list(&self, tenant: TenantId, prefix: &str, after: Option<&QueueName>, max: usize) -> QueuePage {
-        let mut names = self
-            .partition
-            .queue_names(tenant, after)
-            .filter(|name| name.as_str().starts_with(prefix))
-            .take(max.saturating_add(1))
-            .cloned()
-            .collect::<Vec<_>>();
-        let has_more = names.len() > max;
-        names.truncate(max);
-        QueuePage { names, has_more }
-    }
-
-    /// Answers a read of attributes and counters, or puts it off until due timers are applied.
-    fn describe(&mut self, key: QueueKey, reply: R, at: Timestamp, turn: &mut Turn<R>) {
-        let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
-        let Some(queue) = self
-            .partition
-            .queue_id(&key)
-            .and_then(|id| self.partition.queue(id))
-        else {
-            turn.replies.push((reply, missing()));
-            return;
-        };
-        if is_due(self.partition.next_due()) || is_due(self.partition.next_expiry()) {
-            self.reads.push((key, reply));
-            return;
-        }
-        let description = QueueDescription {
-            attributes: queue.attributes().clone(),
-            tags: queue
-                .tags()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-            counters: queue.counters(),
-            created: queue.created(),
-            modified: queue.modified(),
-        };
-        turn.replies
-            .push((reply, Reply::Description(Box::new(description))));
-    }
-
     /// Does outside the state what a command asks for.
     fn follow(&mut self, effects: &[Effect], turn: &mut Turn<R>) {
         for effect in effects {
             match effect {
                 Effect::Available(queue) => self.woken.extend(self.waiters.wake(*queue)),
-                Effect::Freed(_) => {}
+                Effect::Freed(_) | Effect::Renamed { .. } => {}
                 Effect::DeadLettered { .. } => turn.commit.dead_lettered += 1,
                 Effect::QueueDeleted(queue) => {
                     while let Some(waiter) = self.waiters.wake(*queue) {
@@ -636,6 +611,7 @@ impl<R> Owner<R> {
             Ok(Outcome::Done | Outcome::Queue(_)) => Reply::Done,
             Ok(Outcome::Enqueued(results)) => Reply::Enqueued(results),
             Ok(Outcome::Entries(results)) => Reply::Entries(results),
+            Ok(Outcome::Moved(moved)) => Reply::Moved(moved),
             Ok(Outcome::Received(deliveries)) => {
                 let with_content = |delivery: queue_core::Delivery| {
                     let content = self.contents.get(delivery.handle.slot);
@@ -671,10 +647,12 @@ pub(crate) fn apply(
     ordinal: &mut u32,
 ) -> Applied {
     let applied = partition.apply(context, command);
-    // Freed first: a slot that this command freed may be the one that it filled.
+    // First what the effects say: a slot that this command freed may be the one that it filled.
     for effect in &applied.effects {
-        if let Effect::Freed(slot) = effect {
-            contents.clear(*slot);
+        match effect {
+            Effect::Freed(slot) => contents.clear(*slot),
+            Effect::Renamed { slot, message_id } => contents.rename(*slot, *message_id),
+            Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
         }
     }
     if let Command::Enqueue { entries, .. } = command {
@@ -696,10 +674,11 @@ fn receive_command<R>(waiter: &Waiter<R>, is_long_poll: bool) -> Command {
         max: waiter.max,
         visibility_timeout_seconds: waiter.visibility_timeout_seconds,
         is_long_poll,
+        attempt: waiter.attempt,
     }
 }
 
-fn missing() -> Reply {
+pub(crate) fn missing() -> Reply {
     Reply::Refused(QueueError::NoSuchQueue)
 }
 
@@ -720,6 +699,6 @@ fn count(command: &Command, outcome: &Result<Outcome, QueueError>, commit: &mut 
                 commit.given_back += handles.len() as u64;
             }
         }
-        Ok(Outcome::Entries(_) | Outcome::Queue(_)) | Err(_) => {}
+        Ok(Outcome::Entries(_) | Outcome::Queue(_) | Outcome::Moved(_)) | Err(_) => {}
     }
 }
