@@ -334,6 +334,11 @@ impl Broker {
         self.entries(Request::ChangeVisibility { key, entries }).await
     }
 
+    /// Returns the access policy of a queue, if it has one.
+    pub fn policy(&self, key: &QueueKey) -> Option<Arc<str>> {
+        self.shared.policies.get(key)
+    }
+
     /// Returns the text of a receipt handle.
     pub fn seal(&self, tenant: TenantId, handle: &Handle) -> String {
         self.shared

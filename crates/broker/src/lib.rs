@@ -13,6 +13,7 @@ mod handle;
 mod inbox;
 mod observer;
 mod owner;
+mod policies;
 mod random;
 mod reads;
 mod replay;

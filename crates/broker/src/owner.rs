@@ -4,7 +4,8 @@
 //! [`Owner::step`] turns requests into the commands of one batch; nothing of it is applied. [`Owner::commit`] applies
 //! the batch once the journal says that it is durable, and only then are its clients answered.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use queue_core::{
@@ -58,6 +59,8 @@ pub struct Turn<R> {
     pub replies: Vec<(R, Reply)>,
     /// What was committed, for whoever counts.
     pub commit: Commit,
+    /// Queues whose access policy changed, with the text of the new one.
+    pub policies: Vec<(QueueKey, Option<Arc<str>>)>,
 }
 
 impl<R> Default for Turn<R> {
@@ -65,6 +68,7 @@ impl<R> Default for Turn<R> {
         Self {
             replies: Vec::new(),
             commit: Commit::default(),
+            policies: Vec::new(),
         }
     }
 }
@@ -120,6 +124,8 @@ pub struct Owner<R> {
     /// Until then nothing is proposed that no client asked for: the journal has just refused a batch.
     quiet_until: Duration,
     polls_ended: bool,
+    /// Queues that have an access policy.
+    with_policy: BTreeMap<QueueId, QueueKey>,
 }
 
 impl<R> Owner<R> {
@@ -131,6 +137,11 @@ impl<R> Owner<R> {
             now.wall,
             now.monotonic,
         );
+        let has_policy = |queue: &&queue_core::Queue| queue.attributes().policy.is_some();
+        let with_policy = recovered.partition.queues().filter(has_policy);
+        let with_policy = with_policy
+            .map(|queue| (queue.id(), queue.key().clone()))
+            .collect();
         Self {
             partition: recovered.partition,
             contents: recovered.contents,
@@ -149,6 +160,7 @@ impl<R> Owner<R> {
             cleanup_from: Timestamp::ZERO,
             quiet_until: Duration::ZERO,
             polls_ended: false,
+            with_policy,
         }
     }
 
@@ -242,6 +254,7 @@ impl<R> Owner<R> {
             );
             self.follow(&applied.effects, turn);
             count(&command, &applied.outcome, &mut turn.commit);
+            self.follow_policy(&command, turn);
             if let Command::Receive { queue, .. } = command {
                 received_from.push(queue);
             }
@@ -596,6 +609,41 @@ impl<R> Owner<R> {
                 }
             }
         }
+    }
+
+    /// Says which queue's policy a command changed.
+    fn follow_policy(&mut self, command: &Command, turn: &mut Turn<R>) {
+        let id = match command {
+            Command::CreateQueue { key, .. } => self.partition.queue_id(key),
+            Command::SetQueueAttributes { queue, .. } | Command::DeleteQueue { queue } => Some(*queue),
+            Command::PurgeQueue { .. }
+            | Command::Enqueue { .. }
+            | Command::Receive { .. }
+            | Command::Delete { .. }
+            | Command::ChangeVisibility { .. }
+            | Command::GiveBack { .. }
+            | Command::TagQueue { .. }
+            | Command::UntagQueue { .. }
+            | Command::StartMoveTask { .. }
+            | Command::CancelMoveTask { .. }
+            | Command::Tick
+            | Command::AddSealKey { .. } => None,
+        };
+        let Some(id) = id else { return };
+        let queue = self.partition.queue(id);
+        let policy = queue.and_then(|queue| Some((queue.key(), queue.attributes().policy.as_deref()?)));
+        if let Some((key, policy)) = policy {
+            turn.policies.push((key.clone(), Some(policy.into())));
+            self.with_policy.insert(id, key.clone());
+        } else if let Some(key) = self.with_policy.remove(&id) {
+            turn.policies.push((key, None));
+        }
+    }
+
+    /// Returns the policies of all queues that have one.
+    pub fn policies(&self) -> impl Iterator<Item = (&QueueKey, &str)> {
+        let queues = self.with_policy.keys().filter_map(|id| self.partition.queue(*id));
+        queues.filter_map(|queue| Some((queue.key(), queue.attributes().policy.as_deref()?)))
     }
 
     /// Tells whoever waits for a command what it came to.

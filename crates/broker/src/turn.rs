@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
 use crate::owner::{Limits, Now, Owner, Turn};
+use crate::policies::Policies;
 use crate::random::Random;
 use crate::replay::{Recovered, recover};
 use crate::request::{Input, Reply, Request};
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) inbox: Inbox<ReplyTo>,
     pub(crate) options: BrokerOptions,
     pub(crate) sealer: OnceLock<Sealer>,
+    pub(crate) policies: Policies,
     status: AtomicU8,
 }
 
@@ -83,6 +85,7 @@ impl Shared {
             inbox,
             options,
             sealer: OnceLock::new(),
+            policies: Policies::default(),
             status: AtomicU8::new(0),
         }
     }
@@ -174,6 +177,9 @@ impl CommitThread {
         }
         let sealer = Sealer::new(thread.owner.partition().seal_keys());
         thread.shared.sealer.get_or_init(|| sealer);
+        for (key, policy) in thread.owner.policies() {
+            thread.shared.policies.set(key.clone(), Some(policy.into()));
+        }
         thread.prepare();
         Ok(thread)
     }
@@ -280,6 +286,9 @@ impl CommitThread {
 
     /// Hands the answers out. A receive whose client has gone is undone.
     fn answer(&mut self) {
+        for (key, policy) in self.turn.policies.drain(..) {
+            self.shared.policies.set(key, policy);
+        }
         for (reply_to, reply) in self.turn.replies.drain(..) {
             if let Err(Reply::Received(messages)) = reply_to.send(reply) {
                 give_back(

@@ -148,6 +148,11 @@ impl Partition {
             .map(|queue| &queue.key().name)
     }
 
+    /// Returns all queues in the order in which they were created.
+    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.values()
+    }
+
     /// Returns the number of queues.
     pub fn queue_count(&self) -> usize {
         self.queues.len()

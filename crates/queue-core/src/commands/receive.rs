@@ -165,6 +165,8 @@ impl Take<'_> {
                 }
             }
         }
+        // Groups are taken in turn; what one receive hands out stands in the order in which it was sent.
+        self.taken.sort_by_key(|delivery| delivery.handle.sequence);
         for slot in passed {
             self.partition.put_back(slot);
             self.partition.effects.push(crate::Effect::Available(self.id));

@@ -97,6 +97,7 @@ impl Node {
             max: 10,
             visibility_timeout_seconds: Some(seconds),
             is_long_poll: long,
+            attempt: None,
         };
         match self.apply(&command).outcome {
             Ok(Outcome::Received(deliveries)) => Ok(deliveries),
@@ -280,6 +281,7 @@ fn a_purge_is_done_at_once_and_reclaimed_bit_by_bit() {
                 max: 10,
                 visibility_timeout_seconds: None,
                 is_long_poll: true,
+                attempt: None,
             };
             let applied = node.apply(&receive);
             assert_eq!(applied.outcome, Ok(Outcome::Received(Vec::new())));

@@ -180,6 +180,7 @@ fn entries() -> Vec<(&'static str, Command)> {
                 max: 10,
                 visibility_timeout_seconds: Some(43_200),
                 is_long_poll: true,
+                attempt: None,
             },
         ),
         (
@@ -189,6 +190,47 @@ fn entries() -> Vec<(&'static str, Command)> {
                 max: 1,
                 visibility_timeout_seconds: None,
                 is_long_poll: false,
+                attempt: None,
+            },
+        ),
+        (
+            "receive-attempt",
+            Command::Receive {
+                queue,
+                max: 10,
+                visibility_timeout_seconds: None,
+                is_long_poll: false,
+                attempt: Some([0xa7; 16]),
+            },
+        ),
+        (
+            "tag-queue",
+            Command::TagQueue {
+                queue,
+                tags: vec![("team".into(), "blue".into()), ("empty".into(), "".into())],
+            },
+        ),
+        (
+            "untag-queue",
+            Command::UntagQueue {
+                queue,
+                keys: vec!["team".into()],
+            },
+        ),
+        (
+            "start-move-task",
+            Command::StartMoveTask {
+                source: queue,
+                task: MessageId::from_random([3; 16]),
+                destination: Some(key(0)),
+                rate: Some(500),
+            },
+        ),
+        (
+            "cancel-move-task",
+            Command::CancelMoveTask {
+                source: queue,
+                task: MessageId::from_random([3; 16]),
             },
         ),
         (
@@ -312,6 +354,7 @@ fn small_partition() -> Partition {
         max,
         visibility_timeout_seconds: Some(seconds),
         is_long_poll: false,
+        attempt: None,
     };
     let dlq = |queue| {
         AttributeChange::RedrivePolicy(Some(RedrivePolicy {

@@ -501,6 +501,7 @@ impl Mutant {
             max: 10_000,
             visibility_timeout_seconds: Some(30),
             is_long_poll: true,
+            attempt: None,
         };
         let received = self.inner.apply(context, &receive);
         let mut effects = received.effects;

@@ -93,6 +93,7 @@ impl Play {
                 max: *max,
                 visibility_timeout_seconds: *visibility,
                 is_long_poll: *long,
+                attempt: None,
             },
             Op::Delete { queue, picks } => {
                 let handles = self.pick_all(*queue, picks, model);

@@ -103,6 +103,7 @@ fn command(rng: &mut Rng, known: &[Handle]) -> Command {
             max: rng.pick(&[0, 1, 3, 10, u32::MAX]),
             visibility_timeout_seconds: rng.pick(&[None, Some(0), Some(0), Some(1), Some(u32::MAX)]),
             is_long_poll: rng.percent(50),
+            attempt: None,
         },
         15 | 16 => Command::Delete {
             queue,

@@ -154,6 +154,7 @@ fn receive_options(request: &Request<'_>) -> Result<ReceiveOptions, ApiError> {
         max,
         visibility_timeout_seconds: request.visibility_timeout.map(check_visibility).transpose()?,
         wait_seconds: wait_seconds.transpose()?,
+        attempt: None,
     })
 }
 

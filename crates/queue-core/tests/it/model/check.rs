@@ -67,6 +67,7 @@ impl Model {
                 max,
                 visibility_timeout_seconds,
                 is_long_poll: _,
+                attempt: _,
             } => {
                 self.receive(context, *queue, *max, *visibility_timeout_seconds, answer)?;
             }
@@ -94,6 +95,10 @@ impl Model {
                 };
                 must_be("give back", answer, &want)?;
             }
+            Command::TagQueue { .. }
+            | Command::UntagQueue { .. }
+            | Command::StartMoveTask { .. }
+            | Command::CancelMoveTask { .. } => return Err(format!("not in the model: {command:?}")),
             Command::Tick | Command::AddSealKey { .. } => must_be("tick", answer, &Ok(Outcome::Done))?,
         }
         Ok(News::new())
