@@ -63,6 +63,9 @@ pub enum QueueError {
     /// The queue has no such running task.
     #[error("there is no such task")]
     NoSuchTask,
+    /// The access policy is no longer the one that the change was made of.
+    #[error("the policy was changed meanwhile")]
+    PolicyChanged,
     /// Too many messages of the queue are in flight.
     #[error("too many messages are in flight")]
     OverLimit,

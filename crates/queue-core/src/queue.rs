@@ -226,6 +226,27 @@ impl Queue {
         oldest.map(|(age_from, _, slot)| (age_from, slot))
     }
 
+    /// Returns the messages whose delay still runs, in the order in which they were sent.
+    pub(crate) fn delayed(&self, slab: &Slab) -> Vec<Slot> {
+        if self.counters.delayed == 0 {
+            return Vec::new();
+        }
+        let id = self.id();
+        let late = self
+            .late_ages
+            .iter()
+            .map(|Reverse((_, sequence, slot))| (*sequence, *slot));
+        let all = self.ages.iter().map(|entry| (entry.sequence, entry.slot));
+        let is_delayed = |(sequence, slot): &(Sequence, Slot)| {
+            slab.find(id, *sequence, *slot)
+                .is_some_and(|header| header.delivery == Delivery::Delayed)
+        };
+        let mut delayed: Vec<_> = all.chain(late).filter(is_delayed).collect();
+        delayed.sort_unstable();
+        delayed.dedup();
+        delayed.into_iter().map(|(_, slot)| slot).collect()
+    }
+
     /// Forgets every message: they were purged.
     pub(crate) fn clear(&mut self) {
         self.record.floor = self.record.next_sequence;

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use types::Region;
 
-use crate::actions::{self, Known};
+use crate::actions;
 use crate::request_id::RequestId;
 use crate::wire::{self, Input, Protocol};
 use crate::{ApiError, Context, Reply};
@@ -118,6 +118,7 @@ impl Api {
             principal,
             protocol: exchange.protocol,
             action: action.name,
+            access: action.access,
             request_id: exchange.request_id,
             host: host(parts),
             path: parts.uri.path(),
@@ -159,11 +160,8 @@ fn find_action(
     };
     match actions::find(name) {
         // JSON clients may send everything to a queue's address; PHP's does.
-        Known::Supported(entry) if entry.is_for_queue || !is_queue_address || !protocol.is_query() => {
-            Ok(entry)
-        }
-        Known::NotSupported(name) => Err(ApiError::UnsupportedOperation(name)),
-        Known::Supported(_) | Known::No => Err(ApiError::InvalidAction(name.to_owned())),
+        Some(entry) if entry.is_for_queue || !is_queue_address || !protocol.is_query() => Ok(entry),
+        Some(_) | None => Err(ApiError::InvalidAction(name.to_owned())),
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) fn parse_policy(
             "Invalid value for maxReceiveCount: {count}, valid values are from 1 to 1000 both inclusive."
         ))
     })?;
-    let dead_letter_queue =
-        own_queue(&arn, source, options).ok_or_else(|| invalid("Invalid value for deadLetterTargetArn."))?;
+    let dead_letter_queue = queue_url::own_queue(&arn, source.tenant, options)
+        .ok_or_else(|| invalid("Invalid value for deadLetterTargetArn."))?;
     if dead_letter_queue.name.is_fifo() != source.name.is_fifo() {
         return Err(invalid(
             "Dead letter target must be same type of queue as the source.",
@@ -62,13 +62,6 @@ pub(crate) fn parse_policy(
         dead_letter_queue,
         max_receive_count,
     })
-}
-
-/// Returns the queue that an ARN names, if it is of the tenant of `source` and of this server.
-fn own_queue(arn: &str, source: &QueueKey, options: &ApiOptions) -> Option<QueueKey> {
-    let arn: QueueArn = arn.parse().ok()?;
-    let is_ours = arn.key.tenant == source.tenant && (options.is_dev || arn.region == options.region);
-    is_ours.then_some(arn.key)
 }
 
 /// Returns the text of a RedrivePolicy: canonical, so that tools that compare it find no difference.

@@ -154,10 +154,6 @@ fn what_is_no_action_here_is_said_in_the_protocol_of_the_request() {
         "MissingAction",
         "\"__type\"",
     );
-    let code = "AWS.SimpleQueueService.UnsupportedOperation";
-    let text = "The action TagQueue is not supported by this version.";
-    check(world.get("/?Action=TagQueue"), 400, code, text);
-    check(world.json("TagQueue", "{}"), 400, code, text);
     let put = Request::put("/").body(Vec::new()).unwrap();
     check(world.call(put), 405, "MethodNotAllowed", "<ErrorResponse");
 }

@@ -9,6 +9,8 @@ pub(crate) fn form(action: &str, request: &Value) -> String {
     for (name, value) in request.as_object().expect("a request is an object") {
         let name = match name.as_str() {
             "Entries" => format!("{action}RequestEntry"),
+            // CreateQueue reads this spelling too, and so it is left as it is there.
+            "Tags" if action == "TagQueue" => "tags".to_owned(),
             other => other.to_owned(),
         };
         append(&mut form, "", &name, value);
@@ -24,7 +26,10 @@ fn append(form: &mut form_urlencoded::Serializer<'_, String>, prefix: &str, name
     };
     let singular = match name {
         "tags" => "Tag",
-        "AttributeNames"
+        "Actions" => "ActionName",
+        "AWSAccountIds"
+        | "TagKeys"
+        | "AttributeNames"
         | "Attributes"
         | "MessageAttributeNames"
         | "MessageAttributes"
