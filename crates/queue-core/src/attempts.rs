@@ -14,13 +14,21 @@ pub(crate) type Key = [u8; 16];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) key: Key,
+    /// When the receive was; repetitions do not count.
     pub(crate) at: Timestamp,
     /// When the leases end that the receive, or its last repetition, began.
     pub(crate) visible_at: Timestamp,
     pub(crate) handles: Vec<Handle>,
 }
 
-/// Receives in order of time, with an index that is rebuilt on load. The newest of a key counts.
+impl Attempt {
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.at.plus_seconds(limits::DEDUPLICATION_SECONDS) <= now
+    }
+}
+
+/// Receives and repetitions in the order in which they came, with an index that is rebuilt on load. The newest of a key
+/// counts.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     pub(crate) ring: CowDeque<Attempt>,
@@ -36,10 +44,10 @@ impl Attempts {
         restored
     }
 
-    /// Forgets receives of five minutes ago or earlier.
+    /// Forgets receives of five minutes ago or earlier. One that was repeated may stand behind younger ones and stay.
     pub(crate) fn forget(&mut self, now: Timestamp) {
         while let Some(first) = self.ring.front() {
-            if first.at.plus_seconds(limits::DEDUPLICATION_SECONDS) > now {
+            if !first.is_over(now) {
                 return;
             }
             let (key, position) = (first.key, self.ring.first_position());
@@ -50,8 +58,11 @@ impl Attempts {
         }
     }
 
-    pub(crate) fn find(&self, key: &Key) -> Option<&Attempt> {
-        self.ring.get(*self.index.get(key)?)
+    /// Returns the receive of this attempt, unless it was five minutes ago or earlier.
+    pub(crate) fn find(&self, key: &Key, now: Timestamp) -> Option<&Attempt> {
+        self.ring
+            .get(*self.index.get(key)?)
+            .filter(|attempt| !attempt.is_over(now))
     }
 
     pub(crate) fn remember(&mut self, attempt: Attempt) {

@@ -16,13 +16,40 @@ use crate::queue::FairPlace;
 const OLDEST_EVERY: u8 = 4;
 
 impl Partition {
+    /// Returns the group that a message of this group, or of none, enters.
+    pub(crate) fn group_for(&mut self, id: QueueId, name: Option<&str>) -> u32 {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return NO_GROUP;
+        };
+        if queue.is_fifo() {
+            return name.map_or(NO_GROUP, |name| {
+                self.groups.find_or_insert(id, queue.record.generation, name)
+            });
+        }
+        let named = name.filter(|name| !name.is_empty());
+        queue.record.is_fair |= named.is_some();
+        // Once a standard queue has groups, messages without one share a group of their own.
+        let Some(name) = named.or(queue.record.is_fair.then_some("")) else {
+            return NO_GROUP;
+        };
+        let group = self.groups.find_or_insert(id, queue.record.generation, name);
+        if self.groups.get(group).messages == 0 {
+            // It was never served: before those that were, and behind other new ones.
+            self.last_ticket += 1;
+            self.groups.get_mut(group).ticket = i64::MIN + self.last_ticket;
+        }
+        group
+    }
+
     /// Enters a message into its group's share.
     pub(crate) fn fair_enter(&mut self, slot: Slot, header: &Header) {
+        let Self { slab, groups, .. } = self;
+        let share = groups.share(header.group);
+        share
+            .line
+            .clean(Whose::Group, slab, header.queue, u64::from(share.available));
         if header.delivery == Delivery::Available {
-            self.groups
-                .share(header.group)
-                .line
-                .push_fresh(header.sequence, slot);
+            share.line.push_fresh(header.sequence, slot);
         }
         self.change_share(header, |share| count(share, header.delivery, 1));
     }
@@ -90,6 +117,31 @@ impl Partition {
             .pop(Whose::Group, &mut self.slab, id)?;
         self.served(id, group);
         Some(slot)
+    }
+
+    /// Puts an available message of a standard queue on the lines again that it was taken off.
+    pub(crate) fn put_back(&mut self, slot: Slot) {
+        let header = *self.slab.header(slot);
+        debug_assert_eq!(
+            header.delivery,
+            Delivery::Available,
+            "only an available message stands in a line"
+        );
+        let Self {
+            queues, slab, groups, ..
+        } = self;
+        let Some(queue) = queues.get_mut(&header.queue).filter(|queue| !queue.is_fifo()) else {
+            return;
+        };
+        queue
+            .line
+            .push_returned(Whose::Queue, slab, header.sequence, slot);
+        if header.group != NO_GROUP {
+            groups
+                .share(header.group)
+                .line
+                .push_returned(Whose::Group, slab, header.sequence, slot);
+        }
     }
 
     /// Puts a group behind the others that have as many messages in flight.

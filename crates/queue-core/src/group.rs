@@ -24,7 +24,7 @@ pub(crate) struct Group {
     pub(crate) generation: u32,
     pub(crate) name: Arc<str>,
     /// FIFO: place in the order of service; 0 if the group cannot be served. Standard: grows with each time the group
-    /// is served.
+    /// is served; negative before the first.
     pub(crate) ticket: i64,
     /// Messages that refer to the group, purged ones that are not yet reclaimed included.
     pub(crate) messages: u32,

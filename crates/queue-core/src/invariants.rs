@@ -1,13 +1,13 @@
 //! Whole-state checks for tests and the simulator. They walk everything, so they are not for the hot path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use types::{QueueId, Slot};
 
 use crate::Partition;
 use crate::header::{Delivery, Header, NO_GROUP};
 use crate::queue::{Counters, FairPlace, Queue};
-use crate::task::TaskStatus;
+use crate::task::{MoveTask, TaskStatus};
 
 impl Partition {
     /// Panics if the state contradicts itself.
@@ -71,6 +71,12 @@ impl Partition {
             origins,
             "dead-letter sources"
         );
+        let named = |queue: &Queue| {
+            let policy = queue.attributes().redrive_policy.as_ref()?;
+            Some((policy.dead_letter_queue.clone(), queue.key().clone()))
+        };
+        let named: BTreeSet<_> = self.queues.values().filter_map(named).collect();
+        assert_eq!(named, self.redrives, "queues that name a dead-letter queue");
         self.check_groups(&groups);
         self.check_tasks();
     }
@@ -152,17 +158,31 @@ impl Partition {
         );
     }
 
-    /// Checks that running move tasks know how many messages they have left.
+    /// Checks that running move tasks know how many messages they have left, and that each is in all tables.
     fn check_tasks(&self) {
-        let running = self
-            .tasks
-            .values()
-            .filter(|task| task.status == TaskStatus::Running);
-        assert_eq!(running.count(), self.running_tasks, "running tasks");
+        let running = |task: &&MoveTask| task.status == TaskStatus::Running;
+        let running = self.tasks.values().filter(running);
+        let running: BTreeSet<_> = running.map(|task| (task.next_at, task.source)).collect();
+        assert_eq!(running, self.running, "running tasks");
+        let sources: BTreeSet<_> = running.iter().map(|(_, source)| *source).collect();
+        let emptied = |queue: &&Queue| queue.record.moving.is_some();
+        let emptied = self.queues.values().filter(emptied).map(Queue::id);
+        assert_eq!(
+            emptied.collect::<BTreeSet<_>>(),
+            sources,
+            "queues that are emptied"
+        );
         for (id, queue) in &self.queues {
             let Some(moving) = queue.record.moving else {
                 continue;
             };
+            let passed = queue.ready.range(..=moving.passed);
+            let mut heads = passed.filter_map(|(_, group)| self.groups.head(*group));
+            assert!(
+                heads.all(|slot| self.slab.header(slot).sequence >= moving.boundary),
+                "a group was passed over that the task of {} has to look at",
+                queue.key()
+            );
             let is_left = |header: &&Header| {
                 header.queue == *id
                     && header.sequence >= queue.record.floor

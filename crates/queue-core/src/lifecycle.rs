@@ -34,6 +34,9 @@ impl Partition {
             self.groups.append(&mut self.slab, header.group, slot);
             self.refresh_group(header.group);
         } else {
+            queue
+                .line
+                .clean(Whose::Queue, &mut self.slab, header.queue, queue.counters.visible);
             if header.delivery == Delivery::Available {
                 queue.line.push_fresh(header.sequence, slot);
                 self.effects.push(Effect::Available(header.queue));
@@ -205,16 +208,18 @@ impl Partition {
     pub(crate) fn set_ticket(&mut self, index: u32, ticket: i64) {
         let Self { groups, queues, .. } = self;
         let group = Groups::get_mut(groups, index);
-        let ready = &mut queues
-            .get_mut(&group.queue)
-            .expect("a live group has a queue")
-            .ready;
+        let queue = queues.get_mut(&group.queue).expect("a live group has a queue");
         if group.ticket != 0 {
-            ready.remove(&group.ticket);
+            queue.ready.remove(&group.ticket);
         }
         group.ticket = ticket;
         if ticket != 0 {
-            ready.insert(ticket, index);
+            queue.ready.insert(ticket, index);
+            queue
+                .record
+                .moving
+                .iter_mut()
+                .for_each(|moving| moving.enters(ticket));
         }
     }
 
@@ -246,13 +251,8 @@ impl Partition {
         self.leave(slot);
         let queue = self.queues.get_mut(&target).expect("the caller found the queue");
         let sequence = queue.take_sequence();
-        let group = if old.group == NO_GROUP {
-            NO_GROUP
-        } else {
-            queue.record.is_fair |= !queue.is_fifo();
-            let name = self.groups.get(old.group).name.clone();
-            self.groups.find_or_insert(target, queue.record.generation, &name)
-        };
+        let name = (old.group != NO_GROUP).then(|| self.groups.get(old.group).name.clone());
+        let group = self.group_for(target, name.as_deref());
         *self.slab.links_mut(slot) = Links::NONE;
         let clock = self.clock;
         let header = self.slab.header_mut(slot);

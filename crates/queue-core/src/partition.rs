@@ -1,6 +1,6 @@
 //! The partition: all queues of one unit of order, and what every command does before and after its own work.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use types::{LeaseToken, LogIndex, QueueId, QueueKey, QueueName, Slot, TenantId, Timestamp, WallTime};
 
@@ -64,10 +64,13 @@ pub struct Partition {
     pub(crate) deleted_order: VecDeque<(Timestamp, QueueKey)>,
     pub(crate) origins: BTreeMap<QueueId, Origin>,
     pub(crate) timers: Timers,
-    /// Move tasks in the order in which they started.
-    pub(crate) tasks: BTreeMap<u64, MoveTask>,
+    /// Dead-letter queues, each with the queues that name it.
+    pub(crate) redrives: BTreeSet<(QueueKey, QueueKey)>,
+    /// Move tasks of each source in the order in which they started.
+    pub(crate) tasks: BTreeMap<(QueueId, u64), MoveTask>,
     pub(crate) last_task: u64,
-    pub(crate) running_tasks: usize,
+    /// When running tasks have something to do; a source has at most one.
+    pub(crate) running: BTreeSet<(Timestamp, QueueId)>,
     /// The wall clock of the command that is applied.
     pub(crate) wall: WallTime,
     /// Messages with a running delay or lease.
@@ -135,17 +138,24 @@ impl Partition {
 
     /// Returns the names of a tenant's queues that have this one as their dead-letter queue, in order.
     pub fn dead_letter_sources<'a>(&'a self, key: &'a QueueKey) -> impl Iterator<Item = &'a QueueName> {
-        let names_it = |queue: &&Queue| {
-            let policy = queue.attributes().redrive_policy.as_ref();
-            policy.is_some_and(|policy| policy.dead_letter_queue == *key)
-        };
-        let ids = self
-            .names
-            .range(first_key(key.tenant)..)
-            .take_while(|(other, _)| other.tenant == key.tenant);
-        ids.filter_map(|(_, id)| self.queue(*id))
-            .filter(names_it)
-            .map(|queue| &queue.key().name)
+        self.redrives
+            .range((key.clone(), first_key(key.tenant))..)
+            .take_while(move |(dlq, source)| dlq == key && source.tenant == key.tenant)
+            .map(|(_, source)| &source.name)
+    }
+
+    /// Enters a queue among the sources of its dead-letter queue.
+    pub(crate) fn list_source(&mut self, id: QueueId) {
+        if let Some(pair) = self.queue(id).and_then(redrive) {
+            self.redrives.insert(pair);
+        }
+    }
+
+    /// Takes a queue out of the sources of its dead-letter queue.
+    pub(crate) fn unlist_source(&mut self, id: QueueId) {
+        if let Some(pair) = self.queue(id).and_then(redrive) {
+            self.redrives.remove(&pair);
+        }
     }
 
     /// Returns all queues in the order in which they were created.
@@ -308,6 +318,12 @@ impl Partition {
             }
         }
     }
+}
+
+/// Returns a queue behind the name of its dead-letter queue.
+fn redrive(queue: &Queue) -> Option<(QueueKey, QueueKey)> {
+    let policy = queue.attributes().redrive_policy.as_ref()?;
+    Some((policy.dead_letter_queue.clone(), queue.key().clone()))
 }
 
 fn first_key(tenant: TenantId) -> QueueKey {

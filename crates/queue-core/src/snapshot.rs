@@ -110,7 +110,7 @@ impl Partition {
                 tasks: self
                     .tasks
                     .iter()
-                    .map(|(number, task)| (*number, task.clone()))
+                    .map(|((_, number), task)| (*number, task.clone()))
                     .collect(),
                 last_task: self.last_task,
             },
@@ -187,12 +187,17 @@ impl Partition {
             last_ticket: root.last_ticket,
             first_ticket: root.first_ticket,
             seal_keys: root.seal_keys,
-            running_tasks: root
+            running: root
                 .tasks
                 .iter()
                 .filter(|(_, task)| task.status == TaskStatus::Running)
-                .count(),
-            tasks: root.tasks.into_iter().collect(),
+                .map(|(_, task)| (task.next_at, task.source))
+                .collect(),
+            tasks: root
+                .tasks
+                .into_iter()
+                .map(|(number, task)| ((task.source, number), task))
+                .collect(),
             last_task: root.last_task,
             ..Self::default()
         };
@@ -206,7 +211,13 @@ impl Partition {
             let slot = Slot(u32::try_from(at).map_err(|_| DecodeError::Invalid("slab"))?);
             let header = self.slab.header(slot);
             if !header.is_free() {
-                if header.group != NO_GROUP && header.group as usize >= self.groups.groups.len() {
+                let group = self.groups.groups.get(header.group as usize);
+                let fits = if header.group == NO_GROUP {
+                    self.queue(header.queue).is_none_or(|queue| !queue.is_fifo())
+                } else {
+                    group.is_some_and(|group| group.queue == header.queue)
+                };
+                if !fits {
                     return Err(DecodeError::Invalid("message group").into());
                 }
                 if self.is_live(slot) {
@@ -230,7 +241,10 @@ impl Partition {
             queue.push_age(&self.slab, age_from, sequence, slot);
         }
         let ids: Vec<_> = self.queues.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.schedule_expiry(id));
+        for id in ids {
+            self.schedule_expiry(id);
+            self.list_source(id);
+        }
         self.relist_groups();
         Ok(self)
     }

@@ -4,11 +4,13 @@
 //! A task is state: it goes on after a restart where it was, and each message moves once. A moved message is new: new
 //! id, new time of sending, counts at zero.
 
+use std::collections::VecDeque;
+use std::ops::Bound;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use types::{MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
 
-use crate::header::{Delivery, NO_GROUP};
 use crate::line::Whose;
 use crate::{Effect, Partition};
 
@@ -69,173 +71,179 @@ pub(crate) struct Moving {
     pub(crate) boundary: Sequence,
     /// Messages before the boundary that are still in the source.
     pub(crate) remaining: u64,
+    /// FIFO: groups up to this place in the order of service begin with a message that stays.
+    pub(crate) passed: i64,
 }
 
 impl Moving {
+    pub(crate) const fn new(task: u64, boundary: Sequence, remaining: u64) -> Self {
+        Self {
+            task,
+            boundary,
+            remaining,
+            passed: i64::MIN,
+        }
+    }
+
     pub(crate) fn left(&mut self, sequence: Sequence) {
         self.remaining -= u64::from(sequence < self.boundary);
     }
+
+    /// Takes note of a group that takes a place in the order of service.
+    pub(crate) fn enters(&mut self, ticket: i64) {
+        self.passed = self.passed.min(ticket - 1);
+    }
 }
 
-/// How long a task waits for messages in flight before it looks again.
+/// How long a task waits for messages in flight before it looks again, and most that it catches up when it was late.
 const WAIT_MILLIS: u64 = 1_000;
-/// Groups of a FIFO queue that a task looks at to find a message that it may move.
-const GROUPS_SEEN_MAX: usize = 1_000;
+/// Groups of a FIFO queue that one step looks at.
+const GROUPS_SEEN_MAX: usize = 16;
+
+/// What a step of a task found.
+enum Found {
+    Message(Slot),
+    /// Nothing so far; there are more groups to look at.
+    NotYet,
+    /// What is left cannot be received now.
+    Nothing,
+}
 
 impl Partition {
     /// Returns the tasks of a source, the newest first.
     pub fn move_tasks(&self, source: QueueId) -> impl Iterator<Item = &MoveTask> {
-        self.tasks
-            .values()
-            .rev()
-            .filter(move |task| task.source == source)
+        let of_source = self.tasks.range((source, 0)..=(source, u64::MAX));
+        of_source.rev().map(|(_, task)| task)
     }
 
     /// Returns when a running task has something to do next.
     pub fn next_task(&self) -> Option<Timestamp> {
-        let running = |task: &&MoveTask| task.status == TaskStatus::Running;
-        self.tasks.values().filter(running).map(|task| task.next_at).min()
+        self.running.first().map(|(at, _)| *at)
     }
 
-    /// Lets running tasks move messages, at most `budget`. Returns how many moved.
-    pub(crate) fn run_tasks(&mut self, budget: u32) -> u32 {
-        if self.running_tasks == 0 {
-            return 0;
+    /// Lets due tasks take a step each, again and again; at most `budget` steps in all.
+    pub(crate) fn run_tasks(&mut self, budget: u32) {
+        if self.next_task().is_none_or(|at| at > self.clock) {
+            return;
         }
-        let due: Vec<u64> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.status == TaskStatus::Running && task.next_at <= self.clock)
-            .map(|(number, _)| *number)
-            .collect();
+        let due = self.running.iter().take_while(|(at, _)| *at <= self.clock);
+        let mut due: VecDeque<QueueId> = due.take(budget as usize).map(|(_, source)| *source).collect();
         let mut left = budget;
-        for number in due {
-            while left > 0 && self.step_task(number) {
-                left -= 1;
+        while left > 0
+            && let Some(source) = due.pop_front()
+        {
+            left -= 1;
+            if self.step_task(source) {
+                due.push_back(source);
             }
         }
-        budget - left
     }
 
     /// Moves one message. Returns whether the task can go on at once.
-    fn step_task(&mut self, number: u64) -> bool {
-        let Some(task) = self
-            .tasks
-            .get(&number)
-            .filter(|task| task.status == TaskStatus::Running)
-        else {
-            return false;
-        };
-        if task.next_at > self.clock {
-            return false;
-        }
-        let (source, destination, rate) = (task.source, task.destination.clone(), task.rate);
+    fn step_task(&mut self, source: QueueId) -> bool {
         let Some(moving) = self.queues.get(&source).and_then(|queue| queue.record.moving) else {
             return false;
         };
         if moving.remaining == 0 {
-            self.end_task(number, TaskStatus::Completed);
+            self.end_task(source, TaskStatus::Completed);
             return false;
         }
-        let Some(slot) = self.find_movable(source, moving.boundary) else {
-            self.put_task_off(number, self.clock, WAIT_MILLIS);
-            return false;
+        let slot = match self.find_movable(source, moving) {
+            Found::Message(slot) => slot,
+            Found::NotYet => return true,
+            Found::Nothing => {
+                let at = self.clock.as_millis() + WAIT_MILLIS;
+                self.schedule_task((source, moving.task), Timestamp::from_millis(at));
+                return false;
+            }
         };
-        let target = self.task_target(source, slot, destination.as_ref());
-        match target {
-            Ok(target) => self.move_one(number, slot, target),
+        match self.task_target((source, moving.task), slot) {
+            Ok(target) => self.move_one((source, moving.task), slot, target),
             Err(failure) => {
-                self.put_back(slot);
-                self.end_task(number, TaskStatus::Failed(failure));
+                self.end_task(source, TaskStatus::Failed(failure));
                 return false;
             }
         }
-        if let Some(rate) = rate {
-            // From when the last one was due, so that the rate holds however often commands come.
-            let due = self.tasks[&number].next_at.max(Timestamp::from_millis(
-                self.clock.as_millis().saturating_sub(WAIT_MILLIS),
-            ));
-            self.put_task_off(number, due, 1_000_u64.div_ceil(u64::from(rate.max(1))));
-        }
-        true
+        self.after_move((source, moving.task))
     }
 
-    fn put_task_off(&mut self, number: u64, from: Timestamp, millis: u64) {
-        if let Some(task) = self.tasks.get_mut(&number) {
-            task.next_at = Timestamp::from_millis(from.as_millis() + millis);
+    /// Ends a task that moved its last message, or says when it moves the next. Returns whether that is now.
+    fn after_move(&mut self, key: (QueueId, u64)) -> bool {
+        let remaining = self.queues[&key.0].record.moving.map(|moving| moving.remaining);
+        if remaining == Some(0) {
+            self.end_task(key.0, TaskStatus::Completed);
+            return false;
         }
+        let Some(task) = self.tasks.get(&key) else {
+            return false;
+        };
+        let clock = self.clock.as_millis();
+        let next_at = task.rate.map_or(clock, |rate| {
+            let each = 1_000_u64.div_ceil(u64::from(rate.max(1)));
+            // From when the last one was due, so that the rate holds however often commands come; but a task that was
+            // late catches up no more than belongs into one second.
+            let due = task.next_at.as_millis();
+            due.max((clock + each).saturating_sub(WAIT_MILLIS)) + each
+        });
+        self.schedule_task(key, Timestamp::from_millis(next_at));
+        next_at <= clock
     }
 
-    /// Ends a running task.
-    pub(crate) fn end_task(&mut self, number: u64, status: TaskStatus) {
-        let Some(task) = self
-            .tasks
-            .get_mut(&number)
-            .filter(|task| task.status == TaskStatus::Running)
-        else {
+    fn schedule_task(&mut self, key: (QueueId, u64), at: Timestamp) {
+        let Some(task) = self.tasks.get_mut(&key).filter(|task| task.next_at != at) else {
             return;
         };
-        task.status = status;
-        self.running_tasks -= 1;
-        let source = task.source;
-        if let Some(queue) = self.queues.get_mut(&source) {
-            queue.record.moving = None;
+        self.running.remove(&(task.next_at, key.0));
+        task.next_at = at;
+        self.running.insert((at, key.0));
+    }
+
+    /// Ends the task that empties a source.
+    pub(crate) fn end_task(&mut self, source: QueueId, status: TaskStatus) {
+        let queue = self.queues.get_mut(&source);
+        let Some(moving) = queue.and_then(|queue| queue.record.moving.take()) else {
+            return;
+        };
+        if let Some(task) = self.tasks.get_mut(&(source, moving.task)) {
+            task.status = status;
+            self.running.remove(&(task.next_at, source));
         }
     }
 
-    /// Returns an available message of the source that was there when the task started, off the queue's line.
-    fn find_movable(&mut self, source: QueueId, boundary: Sequence) -> Option<Slot> {
-        let queue = self.queues.get_mut(&source)?;
-        if queue.is_fifo() {
-            let mut heads = queue
-                .ready
-                .values()
-                .take(GROUPS_SEEN_MAX)
-                .filter_map(|group| self.groups.head(*group));
-            return heads.find(|slot| self.slab.header(*slot).sequence < boundary);
-        }
-        let slot = queue.line.pop(Whose::Queue, &mut self.slab, source)?;
-        if self.slab.header(slot).sequence < boundary {
-            return Some(slot);
-        }
-        self.put_back(slot);
-        None
-    }
-
-    /// Puts an available message of a standard queue on the lines again that it was taken off.
-    pub(crate) fn put_back(&mut self, slot: Slot) {
-        let header = *self.slab.header(slot);
-        debug_assert_eq!(
-            header.delivery,
-            Delivery::Available,
-            "only an available message stands in a line"
-        );
+    /// Looks for an available message of the source that was there when the task started.
+    fn find_movable(&mut self, source: QueueId, moving: Moving) -> Found {
         let Self {
             queues, slab, groups, ..
         } = self;
-        let Some(queue) = queues.get_mut(&header.queue).filter(|queue| !queue.is_fifo()) else {
-            return;
+        let Some(queue) = queues.get_mut(&source) else {
+            return Found::Nothing;
         };
-        queue
-            .line
-            .push_returned(Whose::Queue, slab, header.sequence, slot);
-        if header.group != NO_GROUP {
-            groups
-                .share(header.group)
-                .line
-                .push_returned(Whose::Group, slab, header.sequence, slot);
+        if !queue.is_fifo() {
+            let oldest = queue.line.peek(Whose::Queue, slab, source);
+            let oldest = oldest.filter(|slot| slab.header(*slot).sequence < moving.boundary);
+            return oldest.map_or(Found::Nothing, Found::Message);
         }
+        let mut passed = moving.passed;
+        let ahead = (Bound::Excluded(passed), Bound::Unbounded);
+        for (ticket, group) in queue.ready.range(ahead).take(GROUPS_SEEN_MAX) {
+            let head = groups.head(*group);
+            match head.filter(|slot| slab.header(*slot).sequence < moving.boundary) {
+                Some(slot) => return Found::Message(slot),
+                None => passed = *ticket,
+            }
+        }
+        if passed == moving.passed {
+            return Found::Nothing;
+        }
+        queue.record.moving = Some(Moving { passed, ..moving });
+        Found::NotYet
     }
 
-    fn task_target(
-        &self,
-        source: QueueId,
-        slot: Slot,
-        destination: Option<&QueueKey>,
-    ) -> Result<QueueId, TaskFailure> {
+    fn task_target(&self, key: (QueueId, u64), slot: Slot) -> Result<QueueId, TaskFailure> {
+        let destination = self.tasks.get(&key).and_then(|task| task.destination.as_ref());
         let origin = self.slab.header(slot).origin;
-        let key = match destination {
-            Some(key) => key,
+        let name = match destination {
+            Some(name) => name,
             None => self
                 .origins
                 .get(&origin)
@@ -243,10 +251,10 @@ impl Partition {
                 .ok_or(TaskFailure::NoOrigin)?,
         };
         let target = self
-            .queue_id(key)
+            .queue_id(name)
             .and_then(|id| self.queue(id))
             .ok_or(TaskFailure::NoDestination)?;
-        let is_same_type = self.queues[&source].is_fifo() == target.is_fifo();
+        let is_same_type = self.queues[&key.0].is_fifo() == target.is_fifo();
         if is_same_type {
             Ok(target.id())
         } else {
@@ -255,8 +263,8 @@ impl Partition {
     }
 
     /// Moves one message to its target, where it is new.
-    fn move_one(&mut self, number: u64, slot: Slot, target: QueueId) {
-        let Some(task) = self.tasks.get_mut(&number) else {
+    fn move_one(&mut self, key: (QueueId, u64), slot: Slot, target: QueueId) {
+        let Some(task) = self.tasks.get_mut(&key) else {
             return;
         };
         task.moved += 1;

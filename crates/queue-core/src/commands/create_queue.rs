@@ -55,5 +55,6 @@ pub(super) fn apply(
     };
     partition.queues.insert(id, Queue::new(record));
     partition.names.insert(key.clone(), id);
+    partition.list_source(id);
     Ok(Outcome::Queue(id))
 }

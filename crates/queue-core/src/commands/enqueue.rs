@@ -4,7 +4,7 @@ use types::{LeaseToken, QueueId, Timestamp, WallTime};
 
 use crate::command::EnqueueEntry;
 use crate::deduplication::{self, Accepted, Key};
-use crate::header::{Delivery, Header, NO_GROUP};
+use crate::header::{Delivery, Header};
 use crate::queue::Queue;
 use crate::{Context, Enqueued, Outcome, Partition, QueueError};
 
@@ -83,15 +83,7 @@ fn add(
             sequence,
         });
     }
-    queue.record.is_fair |= entry.group.is_some() && !queue.is_fifo();
-    // Once a standard queue has groups, messages without one share a group of their own.
-    let name = entry
-        .group
-        .as_deref()
-        .or_else(|| queue.record.is_fair.then_some(""));
-    let group = name.map_or(NO_GROUP, |name| {
-        partition.groups.find_or_insert(id, queue.record.generation, name)
-    });
+    let group = partition.group_for(id, entry.group.as_deref());
     let slot = partition.insert(Header {
         sequence,
         queue: id,

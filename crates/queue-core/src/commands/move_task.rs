@@ -34,14 +34,9 @@ pub(super) fn start(
     forget_oldest(partition, source);
     partition.last_task += 1;
     let number = partition.last_task;
-    partition.running_tasks += 1;
-    let moving = Moving {
-        task: number,
-        boundary,
-        remaining: to_move,
-    };
+    partition.running.insert((partition.clock, source));
     if let Some(queue) = partition.queues.get_mut(&source) {
-        queue.record.moving = Some(moving);
+        queue.record.moving = Some(Moving::new(number, boundary, to_move));
     }
     let task = MoveTask {
         id: task,
@@ -54,7 +49,7 @@ pub(super) fn start(
         moved: 0,
         next_at: partition.clock,
     };
-    partition.tasks.insert(number, task);
+    partition.tasks.insert((source, number), task);
     Ok(Outcome::Done)
 }
 
@@ -67,23 +62,19 @@ pub(super) fn cancel(
     let moving = queue.record.moving.ok_or(QueueError::NoSuchTask)?;
     let moved = partition
         .tasks
-        .get(&moving.task)
+        .get(&(source, moving.task))
         .filter(|running| running.id == *task)
         .map(|task| task.moved);
     let moved = moved.ok_or(QueueError::NoSuchTask)?;
-    partition.end_task(moving.task, TaskStatus::Cancelled);
+    partition.end_task(source, TaskStatus::Cancelled);
     Ok(Outcome::Moved(moved))
 }
 
 fn forget_oldest(partition: &mut Partition, source: QueueId) {
-    let of_source = |task: &&MoveTask| task.source == source;
-    let kept = partition.tasks.values().filter(of_source).count();
-    let oldest = partition
-        .tasks
-        .iter()
-        .find(|(_, task)| task.source == source)
-        .map(|(number, _)| *number);
-    if let Some(number) = oldest.filter(|_| kept >= KEPT) {
-        partition.tasks.remove(&number);
+    let mut kept = partition.tasks.range((source, 0)..=(source, u64::MAX));
+    let oldest = kept.next().map(|(key, _)| *key);
+    // One is gone from the iterator.
+    if let Some(key) = oldest.filter(|_| kept.count() + 1 >= KEPT) {
+        partition.tasks.remove(&key);
     }
 }

@@ -1,6 +1,6 @@
 //! Receive: takes the messages that are due, and dead-letters those that were received too often.
 
-use types::{QueueId, Slot, limits};
+use types::{LeaseToken, QueueId, Slot, limits};
 
 use crate::attempts::{Attempt, Key};
 use crate::header::Delivery as State;
@@ -41,8 +41,9 @@ pub(super) fn apply(
     let attempt = request.attempt.filter(|_| queue.is_fifo());
     if let Some(key) = attempt {
         queue.attempts.forget(clock);
-        if let Some(earlier) = queue.attempts.find(&key).cloned()
-            && earlier.visible_at > clock
+        let earlier = queue.attempts.find(&key, clock).cloned();
+        if let Some(earlier) = earlier.filter(|earlier| earlier.visible_at > clock)
+            && !was_given_back(partition, &earlier)
         {
             return repeat(partition, id, &earlier, timeout).map(Outcome::Received);
         }
@@ -82,6 +83,14 @@ pub(super) fn apply(
     Ok(Outcome::Received(taken))
 }
 
+/// Whether the answer of the receive did not reach its client, who then asks for the first time.
+fn was_given_back(partition: &Partition, earlier: &Attempt) -> bool {
+    earlier.handles.iter().any(|handle| {
+        let slot = partition.resolve(handle);
+        slot.is_some_and(|slot| partition.slab.header(slot).token == LeaseToken(0))
+    })
+}
+
 /// Gives the answer of an earlier receive again: the same messages, the same handles, the leases begun anew.
 fn repeat(
     partition: &mut Partition,
@@ -100,9 +109,11 @@ fn repeat(
     if !earlier.handles.iter().all(is_unchanged) {
         return Err(QueueError::AttemptChanged);
     }
-    let visible_at = partition.clock.plus_seconds(timeout);
+    let clock = partition.clock;
+    let visible_at = clock.plus_seconds(timeout);
     let mut taken = Vec::with_capacity(earlier.handles.len());
     for handle in &earlier.handles {
+        partition.slab.header_mut(handle.slot).leased_at = clock;
         if timeout > 0 {
             partition.hide(handle.slot, visible_at);
         } else {

@@ -13,7 +13,7 @@ pub(super) fn apply(
     id: QueueId,
     changes: &[AttributeChange],
 ) -> Result<Outcome, QueueError> {
-    let queue = partition.queues.get_mut(&id).ok_or(QueueError::NoSuchQueue)?;
+    let queue = partition.queue(id).ok_or(QueueError::NoSuchQueue)?;
     if changes
         .iter()
         .any(|change| queue.attributes().has_moved_on(change))
@@ -21,6 +21,8 @@ pub(super) fn apply(
         return Err(QueueError::PolicyChanged);
     }
     let old_delay_seconds = queue.attributes().delay_seconds;
+    partition.unlist_source(id);
+    let queue = partition.queues.get_mut(&id).ok_or(QueueError::NoSuchQueue)?;
     let settings = Arc::make_mut(&mut queue.record.settings);
     changes
         .iter()
@@ -30,6 +32,7 @@ pub(super) fn apply(
     if queue.is_fifo() && delay_seconds != old_delay_seconds {
         delay_anew(partition, id, delay_seconds);
     }
+    partition.list_source(id);
     // A shorter retention may make the oldest message expire sooner than the queue's timer says.
     partition.schedule_expiry(id);
     Ok(Outcome::Done)
@@ -43,11 +46,7 @@ fn delay_anew(partition: &mut Partition, id: QueueId, delay_seconds: u32) {
         return;
     };
     for slot in queue.delayed(&partition.slab) {
-        let visible_at = partition
-            .slab
-            .header(slot)
-            .age_from
-            .plus_seconds(delay_seconds);
+        let visible_at = partition.slab.header(slot).age_from.plus_seconds(delay_seconds);
         if visible_at <= partition.clock {
             partition.show(slot);
         } else {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use queue_core::attributes::{DeduplicationScope, FifoThroughputLimit, RedrivePolicy};
 use queue_core::{
     AttributeChange, Command, Context, Deduplication, EnqueueEntry, Entry, EntryEncoder, Handle, Outcome,
-    Partition,
+    Partition, TaskStatus,
 };
 use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Slot, Timestamp, WallTime};
 
@@ -405,6 +405,34 @@ fn small_partition() -> Partition {
             },
         );
     }
+    // A receive that can be repeated; a standard queue with groups, of which a task has moved one message.
+    apply(
+        1,
+        Command::Receive {
+            queue: fifo_queue,
+            max: 1,
+            visibility_timeout_seconds: Some(600),
+            is_long_poll: false,
+            attempt: Some([0xa7; 16]),
+        },
+    );
+    apply(
+        1,
+        Command::Enqueue {
+            queue: plain,
+            entries: vec![standard(2), standard(3), standard(1)],
+        },
+    );
+    apply(
+        1,
+        Command::StartMoveTask {
+            source: plain,
+            task: MessageId::from_random([4; 16]),
+            destination: Some(key(1)),
+            rate: Some(1),
+        },
+    );
+    apply(0, Command::Tick);
     // A queue that is gone leaves its name; a purge leaves slots that are not reclaimed yet.
     apply(1, Command::DeleteQueue { queue: QueueId(4) });
     apply(1, Command::AddSealKey { key: [0x5e; 32] });
@@ -424,7 +452,9 @@ fn small_partition() -> Partition {
         },
     );
     assert!(partition.has_garbage());
-    assert_eq!(partition.queue(plain).unwrap().counters().visible, 1);
+    assert_eq!(partition.queue(plain).unwrap().counters().total(), 3);
+    let task = partition.move_tasks(plain).next().unwrap();
+    assert_eq!((task.status, task.moved), (TaskStatus::Running, 1));
     partition
 }
 

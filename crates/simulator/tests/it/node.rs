@@ -5,6 +5,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use journal::{Replay, ReplayError};
+use queue_core::content::with_message_id;
 use queue_core::{Applied, Command, Context, Effect, Entry, Outcome, Partition};
 use types::LogIndex;
 
@@ -55,8 +56,15 @@ impl Node {
 
     fn keep_contents(&mut self, command: &Command, applied: &Applied) {
         for effect in &applied.effects {
-            if let Effect::Freed(slot) = effect {
-                self.contents.remove(&slot.0);
+            match effect {
+                Effect::Freed(slot) => drop(self.contents.remove(&slot.0)),
+                Effect::Renamed { slot, message_id } => {
+                    let content = self.contents.get_mut(&slot.0);
+                    let content = content.expect("a message that moves has a content");
+                    *content =
+                        with_message_id(content, *message_id).expect("contents are in their stored form");
+                }
+                Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
             }
         }
         if let (Command::Enqueue { entries, .. }, Ok(Outcome::Enqueued(results))) =
