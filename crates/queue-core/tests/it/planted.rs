@@ -8,13 +8,14 @@
     reason = "a bug names the few places that it touches"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use queue_core::attributes::RedrivePolicy;
 use queue_core::{
-    Applied, AttributeChange, Command, Context, Counters, Deduplication, Effect, Handle, Outcome, Partition,
+    Applied, AttributeChange, Command, Context, Counters, Deduplication, Effect, Handle, MoveTask, Outcome,
+    Partition, QueueError, TaskId, TaskStatus,
 };
-use types::{LeaseToken, QueueId, Sequence, Timestamp};
+use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Timestamp, WallTime};
 
 use crate::runner::{Subject, restored, run};
 use crate::steps::{QUEUES, key, sequence};
@@ -70,6 +71,32 @@ enum Bug {
     StaleSnapshot,
     SnapshotForgetsDedup,
     SnapshotForgetsLeases,
+    TagsLost,
+    UntagLost,
+    PolicyRace,
+    GroupsIgnored,
+    UngroupedAlone,
+    AttemptIgnored,
+    AttemptChangeIgnored,
+    AttemptOutlivesLeases,
+    AttemptCounts,
+    AttemptOnStandard,
+    SnapshotForgetsAttempts,
+    TaskLost,
+    TaskCancelLost,
+    TaskRateIgnored,
+    TaskDestinationIgnored,
+    TaskUnchecked,
+    TaskRunsTwice,
+    TaskTakesLater,
+    TaskMovesTwice,
+    TaskLoses,
+    TaskTimerForgotten,
+    RenameLost,
+    RenameReused,
+    MovedKeepsCounts,
+    MovedKeepsSentTime,
+    SnapshotForgetsTasks,
 }
 
 const ALL: &[Bug] = &[
@@ -117,6 +144,32 @@ const ALL: &[Bug] = &[
     Bug::StaleSnapshot,
     Bug::SnapshotForgetsDedup,
     Bug::SnapshotForgetsLeases,
+    Bug::TagsLost,
+    Bug::UntagLost,
+    Bug::PolicyRace,
+    Bug::GroupsIgnored,
+    Bug::UngroupedAlone,
+    Bug::AttemptIgnored,
+    Bug::AttemptChangeIgnored,
+    Bug::AttemptOutlivesLeases,
+    Bug::AttemptCounts,
+    Bug::AttemptOnStandard,
+    Bug::SnapshotForgetsAttempts,
+    Bug::TaskLost,
+    Bug::TaskCancelLost,
+    Bug::TaskRateIgnored,
+    Bug::TaskDestinationIgnored,
+    Bug::TaskUnchecked,
+    Bug::TaskRunsTwice,
+    Bug::TaskTakesLater,
+    Bug::TaskMovesTwice,
+    Bug::TaskLoses,
+    Bug::TaskTimerForgotten,
+    Bug::RenameLost,
+    Bug::RenameReused,
+    Bug::MovedKeepsCounts,
+    Bug::MovedKeepsSentTime,
+    Bug::SnapshotForgetsTasks,
 ];
 
 /// So many sequences must show each bug: one lucky find would be gone with the next change of the steps.
@@ -162,6 +215,15 @@ struct Mutant {
     purged: Vec<(QueueId, Deduplication, queue_core::Enqueued)>,
     answered: Vec<(QueueId, Deduplication, queue_core::Enqueued)>,
     snapshot: Option<Partition>,
+    /// Standard queues in which a message had a group.
+    fair: BTreeSet<QueueId>,
+    /// What was answered to receives with an attempt id.
+    attempts: BTreeMap<(QueueId, [u8; 16]), Applied>,
+    /// Slots of messages that a task moved.
+    moved: BTreeSet<types::Slot>,
+    /// Tasks as they were asked for: the bug is in what is done, not in what is shown.
+    asked: Vec<(TaskId, Option<QueueKey>, Option<u32>)>,
+    restarts: u8,
     last_sequence: Sequence,
     /// The contexts of commands that the bug adds.
     now: Option<Context>,
@@ -179,6 +241,11 @@ impl Mutant {
             purged: Vec::new(),
             answered: Vec::new(),
             snapshot: None,
+            fair: BTreeSet::new(),
+            attempts: BTreeMap::new(),
+            moved: BTreeSet::new(),
+            asked: Vec::new(),
+            restarts: 0,
             last_sequence: Sequence(0),
             now: None,
         }
@@ -214,7 +281,8 @@ impl Mutant {
             (Bug::LoseAck, Command::Enqueue { .. }) => self.every(9),
             (Bug::Resurrect, Command::Delete { .. }) => self.every(3),
             (Bug::VisibilityChangeLost, Command::ChangeVisibility { .. })
-            | (Bug::PurgeKeeps, Command::PurgeQueue { .. }) => true,
+            | (Bug::PurgeKeeps, Command::PurgeQueue { .. })
+            | (Bug::TaskLost, Command::StartMoveTask { .. }) => true,
             (Bug::AttributesLost, Command::SetQueueAttributes { .. }) => self.every(2),
             _ => false,
         }
@@ -226,6 +294,57 @@ impl Mutant {
             (Bug::DedupLost | Bug::DedupAfterDelete | Bug::SnapshotForgetsDedup, Command::Enqueue { .. })
             | (Bug::DedupByGroup | Bug::FifoBlockIgnored | Bug::DelayIgnored, Command::Enqueue { .. }) => {
                 self.rewrite_entries(command);
+            }
+            (Bug::GroupsIgnored | Bug::UngroupedAlone, Command::Enqueue { queue, entries })
+                if !self.is_fifo(*queue) =>
+            {
+                for entry in entries {
+                    if entry.group.is_some() {
+                        self.fair.insert(*queue);
+                        entry.group = entry.group.take().filter(|_| self.bug == Bug::UngroupedAlone);
+                    } else if self.bug == Bug::UngroupedAlone && self.fair.contains(queue) {
+                        self.chances += 1;
+                        entry.group = Some(format!("alone-{}", self.chances).into());
+                    }
+                }
+            }
+            (Bug::TagsLost, Command::TagQueue { tags, .. }) => tags.clear(),
+            (Bug::UntagLost, Command::UntagQueue { keys, .. }) => keys.clear(),
+            (Bug::TaskCancelLost, Command::CancelMoveTask { source, task })
+                if self.running(*source).is_some_and(|running| running.id == *task) =>
+            {
+                *command = Command::Tick;
+            }
+            (Bug::PolicyRace, Command::SetQueueAttributes { attributes, .. }) => {
+                for attribute in attributes {
+                    if let AttributeChange::PolicyFrom { to, .. } = attribute {
+                        *attribute = AttributeChange::Policy(to.clone());
+                    }
+                }
+            }
+            (Bug::AttemptIgnored, Command::Receive { attempt, .. }) => *attempt = None,
+            (
+                Bug::SnapshotForgetsAttempts,
+                Command::Receive {
+                    attempt: Some(attempt),
+                    ..
+                },
+            ) => attempt[15] = self.restarts,
+            (
+                Bug::TaskRateIgnored | Bug::TaskDestinationIgnored,
+                Command::StartMoveTask {
+                    task,
+                    destination,
+                    rate,
+                    ..
+                },
+            ) => {
+                self.asked.push((*task, destination.clone(), *rate));
+                if self.bug == Bug::TaskRateIgnored {
+                    *rate = None;
+                } else {
+                    *destination = None;
+                }
             }
             (Bug::CrossQueue, Command::Enqueue { queue, .. }) if self.every(7) => {
                 *queue = self.another(*queue).unwrap_or(*queue);
@@ -314,6 +433,56 @@ impl Mutant {
         }
     }
 
+    /// Answers a receive of a known attempt as before, whatever became of its messages.
+    fn answer_again(&self, command: &Command) -> Option<Applied> {
+        let Command::Receive {
+            queue,
+            attempt: Some(attempt),
+            ..
+        } = command
+        else {
+            return None;
+        };
+        let answers = match self.bug {
+            Bug::AttemptOutlivesLeases => self.is_fifo(*queue),
+            Bug::AttemptOnStandard => !self.is_fifo(*queue),
+            _ => false,
+        };
+        self.attempts
+            .get(&(*queue, *attempt))
+            .filter(|_| answers)
+            .cloned()
+    }
+
+    fn note_attempt(&mut self, command: &Command, applied: &mut Applied) {
+        let Command::Receive {
+            queue,
+            attempt: Some(attempt),
+            ..
+        } = command
+        else {
+            return;
+        };
+        let known = self.attempts.get(&(*queue, *attempt));
+        let known = known.and_then(|applied| applied.outcome.clone().ok());
+        let Ok(Outcome::Received(deliveries)) = &mut applied.outcome else {
+            return;
+        };
+        if deliveries.is_empty() {
+            return;
+        }
+        let is_again = known == Some(Outcome::Received(deliveries.clone()));
+        if self.bug == Bug::AttemptCounts && is_again {
+            deliveries[0].receive_count += 1;
+            return;
+        }
+        let known = Applied {
+            outcome: Ok(Outcome::Received(deliveries.clone())),
+            effects: Vec::new(),
+        };
+        self.attempts.insert((*queue, *attempt), known);
+    }
+
     /// Makes an old handle one of the newest receive.
     fn renew(&self, handle: &mut Handle) {
         if let Some(token) = self.tokens.get(&(handle.queue, handle.sequence)) {
@@ -359,6 +528,7 @@ impl Mutant {
             applied.outcome = Ok(Outcome::Done);
         }
         let bug = self.bug;
+        self.meddle_with_tasks(context, command, applied);
         match bug {
             Bug::WakeLost if self.every(3) => applied.effects.retain(|effect| !is_wake(effect)),
             Bug::SlotLeaks => applied
@@ -391,6 +561,63 @@ impl Mutant {
             Ok(Outcome::Enqueued(results)) => self.meddle_with_send(command, results),
             _ => {}
         }
+    }
+
+    fn meddle_with_tasks(&mut self, context: Context, command: &Command, applied: &mut Applied) {
+        let mut renamed = Vec::new();
+        for effect in &mut applied.effects {
+            match effect {
+                Effect::Renamed { slot, message_id } => {
+                    renamed.push(*slot);
+                    if self.bug == Bug::RenameReused {
+                        *message_id = MessageId::from_random([8; 16]);
+                    }
+                }
+                Effect::Freed(slot) => drop(self.moved.remove(slot)),
+                _ => {}
+            }
+        }
+        self.moved.extend(renamed.iter().copied());
+        match (self.bug, command, &applied.outcome) {
+            (Bug::RenameLost, ..) => applied.effects.retain(|effect| !is_renamed(effect)),
+            (Bug::TaskUnchecked, _, Err(QueueError::NotADeadLetterQueue))
+            | (Bug::TaskRunsTwice, _, Err(QueueError::TaskRunning)) => applied.outcome = Ok(Outcome::Done),
+            (Bug::TaskCancelLost, Command::CancelMoveTask { source, .. }, Ok(Outcome::Done)) => {
+                let moved = self.inner.move_tasks(*source).next().map(|task| task.moved);
+                applied.outcome = Ok(Outcome::Moved(moved.unwrap_or_default()));
+            }
+            (Bug::TaskTakesLater, Command::Enqueue { queue, .. }, Ok(_)) => {
+                let running = self.running(*queue);
+                if let Some(task) = running {
+                    let (source, id) = (task.source, task.id);
+                    let cancel = Command::CancelMoveTask { source, task: id };
+                    let start = Command::StartMoveTask {
+                        source,
+                        task: id,
+                        destination: task.destination,
+                        rate: task.rate,
+                    };
+                    applied.effects.extend(self.also(context, &cancel));
+                    applied.effects.extend(self.also(context, &start));
+                }
+            }
+            (Bug::TaskMovesTwice | Bug::TaskLoses, ..) if !renamed.is_empty() => {
+                let ids = (0..QUEUES).filter_map(|queue| self.inner.queue_id(&key(queue)));
+                let tasks = ids.filter_map(|id| self.inner.move_tasks(id).next());
+                let named = tasks.filter_map(|task| self.inner.queue_id(task.destination.as_ref()?));
+                if let Some(target) = named.into_iter().next() {
+                    let effects = self.meddle_with_target(context, target, self.bug == Bug::TaskMovesTwice);
+                    applied.effects.extend(effects);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the running task of a source.
+    fn running(&self, source: QueueId) -> Option<MoveTask> {
+        let mut tasks = self.inner.move_tasks(source);
+        tasks.find(|task| task.status == TaskStatus::Running).cloned()
     }
 
     fn meddle_with_receive(
@@ -430,6 +657,16 @@ impl Mutant {
                 deliveries
                     .iter_mut()
                     .for_each(|delivery| delivery.first_received = context.wall);
+            }
+            Bug::MovedKeepsCounts | Bug::MovedKeepsSentTime => {
+                for delivery in deliveries {
+                    let was_moved = self.moved.contains(&delivery.handle.slot);
+                    if was_moved && bug == Bug::MovedKeepsCounts {
+                        delivery.receive_count += 1;
+                    } else if was_moved {
+                        delivery.sent = WallTime::from_millis(delivery.sent.as_millis() - 1);
+                    }
+                }
             }
             Bug::DlqSourceLost => deliveries
                 .iter_mut()
@@ -478,20 +715,29 @@ impl Mutant {
         let target = policy.and_then(|policy| self.inner.queue_id(&policy.dead_letter_queue));
         let Some(target) = target else { return Vec::new() };
         if self.bug == Bug::DlqDuplicate {
+            self.meddle_with_target(context, source, true)
+        } else {
+            self.meddle_with_target(context, target, false)
+        }
+    }
+
+    /// Adds a message to the queue, or takes its last away.
+    fn meddle_with_target(&mut self, context: Context, target: QueueId, adds: bool) -> Vec<Effect> {
+        if adds {
             let entry = queue_core::EnqueueEntry {
                 message_id: types::MessageId::from_random([9; 16]),
                 content: [].into(),
                 size_bytes: 1,
                 delay_seconds: None,
-                group: self.is_fifo(source).then(|| "group-0".into()),
+                group: self.is_fifo(target).then(|| "group-0".into()),
                 deduplication: self
-                    .is_fifo(source)
+                    .is_fifo(target)
                     .then(|| Deduplication::Id(format!("{}", context.index).into())),
             };
             return self.also(
                 context,
                 &Command::Enqueue {
-                    queue: source,
+                    queue: target,
                     entries: vec![entry],
                 },
             );
@@ -529,6 +775,9 @@ impl Mutant {
 
 impl Subject for Mutant {
     fn apply(&mut self, context: Context, command: &Command) -> Applied {
+        if let Some(known) = self.answer_again(command) {
+            return known;
+        }
         let before = self.undoes(command).then(|| restored(&self.inner));
         let (mut rewritten_context, mut rewritten) = (context, command.clone());
         self.rewrite(&mut rewritten_context, &mut rewritten);
@@ -537,13 +786,47 @@ impl Subject for Mutant {
         if let Some(before) = before {
             self.inner = before;
         }
+        if let (Bug::AttemptChangeIgnored, Err(QueueError::AttemptChanged)) = (self.bug, &applied.outcome)
+            && let Command::Receive { attempt, .. } = &mut rewritten
+        {
+            *attempt = None;
+            let again = self.inner.apply(rewritten_context, &rewritten);
+            applied.outcome = again.outcome;
+            applied.effects.extend(again.effects);
+        }
         self.learn(command, &applied);
         self.meddle(rewritten_context, command, &mut applied);
+        self.note_attempt(command, &mut applied);
         applied
     }
 
+    fn task_at(&self) -> Option<Timestamp> {
+        self.inner
+            .next_task()
+            .filter(|_| self.bug != Bug::TaskTimerForgotten)
+    }
+
+    fn tasks(&self, source: QueueId) -> Vec<MoveTask> {
+        let mut tasks: Vec<MoveTask> = self.inner.move_tasks(source).cloned().collect();
+        for task in &mut tasks {
+            if let Some((_, destination, rate)) = self.asked.iter().find(|asked| asked.0 == task.id) {
+                (task.destination, task.rate) = (destination.clone(), *rate);
+            }
+        }
+        tasks
+    }
+
     fn restart(&mut self) {
+        self.restarts += 1;
         match (self.bug, self.now) {
+            (Bug::SnapshotForgetsTasks, Some(context)) => {
+                let ids = (0..QUEUES).filter_map(|queue| self.inner.queue_id(&key(queue)));
+                let running: Vec<MoveTask> = ids.filter_map(|id| self.running(id)).collect();
+                for task in running {
+                    let (source, task) = (task.source, task.id);
+                    self.also(context, &Command::CancelMoveTask { source, task });
+                }
+            }
             (Bug::StaleSnapshot, _) => {
                 let now = restored(&self.inner);
                 if let Some(stale) = self.snapshot.replace(now) {
@@ -632,6 +915,10 @@ fn text(id: &Deduplication) -> String {
 
 fn is_wake(effect: &Effect) -> bool {
     matches!(effect, Effect::Available(_))
+}
+
+fn is_renamed(effect: &Effect) -> bool {
+    matches!(effect, Effect::Renamed { .. })
 }
 
 fn is_freed(effect: &Effect) -> bool {

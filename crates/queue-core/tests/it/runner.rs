@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use queue_core::{Applied, Command, Context, Counters, Effect, Entry, EntryEncoder, Outcome, Partition};
+use queue_core::{
+    Applied, Command, Context, Counters, Effect, Entry, EntryEncoder, MoveTask, Outcome, Partition,
+};
 use types::{MessageId, QueueId, Timestamp};
 
 use crate::model::check::must_be;
@@ -24,6 +26,14 @@ pub(crate) trait Subject {
 
     fn wakes_at(&self) -> Option<Timestamp> {
         self.partition().next_due()
+    }
+
+    fn task_at(&self) -> Option<Timestamp> {
+        self.partition().next_task()
+    }
+
+    fn tasks(&self, source: QueueId) -> Vec<MoveTask> {
+        self.partition().move_tasks(source).cloned().collect()
     }
 }
 
@@ -172,9 +182,9 @@ impl<S: Subject> Run<S> {
     }
 
     fn compare_tasks(&self, source: QueueId) -> Verdict {
-        let tasks = self.subject.partition().move_tasks(source);
+        let tasks = self.subject.tasks(source).into_iter();
         let shown = tasks.map(|task| {
-            let place = (task.id, task.source, task.destination.clone(), task.rate);
+            let place = (task.id, task.source, task.destination, task.rate);
             let state = (task.started.as_millis(), task.status, task.to_move, task.moved);
             (place, state)
         });
@@ -192,7 +202,7 @@ impl<S: Subject> Run<S> {
             millis(self.subject.wakes_at()),
             millis(self.subject.partition().next_expiry()),
         );
-        let task = self.subject.partition().next_task().map(Timestamp::as_millis);
+        let task = self.subject.task_at().map(Timestamp::as_millis);
         must_be("next step of a task", &task, &self.model.task_times().min())?;
         let messages = || {
             self.model

@@ -233,7 +233,7 @@ pub(crate) fn sequence(seed: u64) -> Vec<Step> {
     steps
 }
 
-/// What a client does next now and then: it asks again as if there had been no answer, or stops its task.
+/// What a client does next now and then: it asks again as if there had been no answer, or stops its task, or starts it again.
 fn follow(rng: &mut Rng, op: &Op) -> Vec<Step> {
     let clock = if rng.percent(70) { Clock::Stay } else { clock(rng) };
     match op {
@@ -255,6 +255,7 @@ fn follow(rng: &mut Rng, op: &Op) -> Vec<Step> {
                     queue,
                     picks: vec![(pick, rng.pick(&[0, 1, 30]))],
                 },
+                4 => Op::Restart,
                 _ => Op::Tick,
             };
             let stay = Clock::Stay;
@@ -264,10 +265,11 @@ fn follow(rng: &mut Rng, op: &Op) -> Vec<Step> {
             };
             vec![between, Step { clock, op: again }]
         }
-        Op::StartTask { .. } if rng.percent(20) => vec![Step {
-            clock,
-            op: Op::CancelTask { n: 0, queue: None },
-        }],
+        Op::StartTask { .. } if rng.percent(40) => {
+            let cancel = Op::CancelTask { n: 0, queue: None };
+            let op = rng.weighted(&[(2, &cancel), (3, op)]).clone();
+            vec![Step { clock, op }]
+        }
         Op::Create { .. }
         | Op::DeleteQueue { .. }
         | Op::SetAttributes { .. }
