@@ -22,8 +22,9 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
+    /// Whether it can no longer be repeated: it is five minutes old, or its leases have ended.
     fn is_over(&self, now: Timestamp) -> bool {
-        self.at.plus_seconds(limits::DEDUPLICATION_SECONDS) <= now
+        self.at.plus_seconds(limits::DEDUPLICATION_SECONDS) <= now || self.visible_at <= now
     }
 }
 
@@ -44,7 +45,7 @@ impl Attempts {
         restored
     }
 
-    /// Forgets receives of five minutes ago or earlier. One that was repeated may stand behind younger ones and stay.
+    /// Forgets the oldest receives as far as they are over. One behind them may be over too.
     pub(crate) fn forget(&mut self, now: Timestamp) {
         while let Some(first) = self.ring.front() {
             if !first.is_over(now) {
@@ -58,7 +59,7 @@ impl Attempts {
         }
     }
 
-    /// Returns the receive of this attempt, unless it was five minutes ago or earlier.
+    /// Returns the receive of this attempt, unless it is over.
     pub(crate) fn find(&self, key: &Key, now: Timestamp) -> Option<&Attempt> {
         self.ring
             .get(*self.index.get(key)?)

@@ -173,6 +173,14 @@ impl Partition {
         self.queue(id).is_some_and(Queue::has_available)
     }
 
+    /// Whether a receive under the id of this attempt would repeat an earlier one, or be refused because of it: it
+    /// has to be decided by a command though no message may be available.
+    pub fn knows_attempt(&self, id: QueueId, attempt: &[u8; 16], at: Timestamp) -> bool {
+        self.queue(id)
+            .and_then(|queue| queue.attempts.find(attempt, at))
+            .is_some_and(|earlier| earlier.visible_at > at)
+    }
+
     /// Returns the seal keys, the one in use last.
     pub fn seal_keys(&self) -> &[[u8; 32]] {
         &self.seal_keys

@@ -245,6 +245,16 @@ impl Partition {
             self.schedule_expiry(id);
             self.list_source(id);
         }
+        let emptied = |queue: &&Queue| queue.record.moving.is_some();
+        let fits = |(_, source): &(Timestamp, QueueId)| {
+            let moving = self.queue(*source).and_then(|queue| queue.record.moving);
+            moving.is_some_and(|moving| self.tasks.contains_key(&(*source, moving.task)))
+        };
+        if self.queues.values().filter(emptied).count() != self.running.len()
+            || !self.running.iter().all(fits)
+        {
+            return Err(DecodeError::Invalid("move task").into());
+        }
         self.relist_groups();
         Ok(self)
     }

@@ -42,7 +42,7 @@ pub(super) fn apply(
     if let Some(key) = attempt {
         queue.attempts.forget(clock);
         let earlier = queue.attempts.find(&key, clock).cloned();
-        if let Some(earlier) = earlier.filter(|earlier| earlier.visible_at > clock)
+        if let Some(earlier) = earlier
             && !was_given_back(partition, &earlier)
         {
             return repeat(partition, id, &earlier, timeout).map(Outcome::Received);

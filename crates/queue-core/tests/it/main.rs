@@ -6,6 +6,7 @@ mod bounds;
 mod fair;
 mod golden;
 mod model;
+mod mutant;
 mod node;
 mod planted;
 mod play;

@@ -47,6 +47,8 @@ pub(crate) enum Bug {
     ReplayOwnClock,
     /// An entry that found no room is applied.
     AppliesRejected,
+    /// Messages that a task moves keep the old id in their content.
+    RenamesIgnored,
 }
 
 /// How often something worth testing happened.
@@ -481,7 +483,8 @@ fn snapshot_of(bug: Bug, node: &Node, previous: &[u8]) -> (LogIndex, Vec<u8>) {
         | Bug::ReplayTwice
         | Bug::ReplayNothing
         | Bug::ReplayOwnClock
-        | Bug::AppliesRejected => (index, node.to_bytes()),
+        | Bug::AppliesRejected
+        | Bug::RenamesIgnored => (index, node.to_bytes()),
     }
 }
 
@@ -515,8 +518,10 @@ fn open(disk: &SimDisk, is_opening: &Arc<AtomicBool>, bug: Bug) -> Result<(Owner
             | Bug::SnapshotTooNew
             | Bug::SnapshotWithoutContents
             | Bug::ReplayOwnClock
-            | Bug::AppliesRejected => 1,
+            | Bug::AppliesRejected
+            | Bug::RenamesIgnored => 1,
         },
+        ignores_renames: bug == Bug::RenamesIgnored,
         replay_adds_millis: u64::from(bug == Bug::ReplayOwnClock),
         ..Node::default()
     };
