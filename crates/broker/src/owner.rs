@@ -547,7 +547,9 @@ impl<R> Owner<R> {
             reply,
         };
         let is_full = queue.counters().in_flight >= limits::IN_FLIGHT_MAX;
-        if self.may_find(queue.id(), at) || (is_full && wait_seconds == 0) {
+        let attempt = waiter.attempt.as_ref();
+        let is_known = attempt.is_some_and(|attempt| self.partition.knows_attempt(queue.id(), attempt, at));
+        if self.may_find(queue.id(), at) || is_known || (is_full && wait_seconds == 0) {
             let command = receive_command(&waiter, wait_seconds > 0);
             let origin = if wait_seconds > 0 {
                 Origin::Waiter(waiter)

@@ -35,6 +35,22 @@ pub struct ApiOptions {
     pub is_dev: bool,
 }
 
+impl ApiOptions {
+    /// Returns a path without that of the public URL, under which the server may be reached at a prefix. A proxy can
+    /// have taken the prefix off already.
+    fn path_below_public<'a>(&self, path: &'a str) -> &'a str {
+        let public = self.public_url.as_deref().unwrap_or_default();
+        let after_scheme = public.split_once("://").map_or(public, |(_, rest)| rest);
+        let prefix = after_scheme.find('/').map_or("", |at| &after_scheme[at..]);
+        let prefix = prefix.trim_end_matches('/');
+        match path.strip_prefix(prefix) {
+            Some("") => "/",
+            Some(below) if below.starts_with('/') => below,
+            Some(_) | None => path,
+        }
+    }
+}
+
 /// The SQS API of one server.
 #[derive(Debug, Clone)]
 pub struct Api {
@@ -110,7 +126,8 @@ impl Api {
         };
         let principal = self.verifier.verify(&signed, self.broker.wall_now())?;
         let input = Input::of(exchange.protocol, parts, body)?;
-        let action = find_action(exchange.protocol, parts, &input)?;
+        let path = self.options.path_below_public(parts.uri.path());
+        let action = find_action(exchange.protocol, parts, path, &input)?;
         *label = action.name;
         let context = Context {
             broker: &self.broker,
@@ -121,7 +138,7 @@ impl Api {
             access: action.access,
             request_id: exchange.request_id,
             host: host(parts),
-            path: parts.uri.path(),
+            path,
             trace_header: parts
                 .headers
                 .get(TRACE_HEADER)
@@ -146,9 +163,10 @@ pub fn refusal(parts: &Parts, kind: Refusal) -> Answer {
 fn find_action(
     protocol: Protocol,
     parts: &Parts,
+    path: &str,
     input: &Input<'_>,
 ) -> Result<&'static actions::Entry, ApiError> {
-    let is_queue_address = parts.uri.path() != "/";
+    let is_queue_address = path != "/";
     let Some(name) = input.action_name(parts) else {
         // Recorded on AWS for a queue's URL opened in a browser.
         let is_opened = is_queue_address && parts.method == Method::GET;

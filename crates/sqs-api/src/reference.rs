@@ -131,9 +131,11 @@ fn write_action(page: &mut String, entry: &Entry) {
             "Access: the owner, unless the queue's policy denies `sqs:{action}`, and others whom it allows it.\n"
         ),
     });
-    if !doc.errors.is_empty() {
+    let mut errors = doc.errors.to_vec();
+    errors.extend(matches!(entry.access, Access::Policy(_)).then_some(Code::AccessDenied));
+    if !errors.is_empty() {
         line("Errors of its own:\n".to_owned());
-        write_errors(page, doc.errors);
+        write_errors(page, &errors);
         page.push('\n');
     }
     for note in doc.notes {

@@ -74,7 +74,7 @@ pub(crate) fn of_xml(action: &str, response: &Response) -> Outcome {
     Outcome::Error {
         status: response.status,
         code: text("Code"),
-        // The one text that differs between the protocols.
+        // Fact 12: the one text that differs between the protocols.
         message: text("Message").replace("does not exist for this wsdl version.", "does not exist."),
     }
 }

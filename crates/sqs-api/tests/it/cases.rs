@@ -35,6 +35,7 @@ struct Step {
     expected: Option<String>,
 }
 
+// Fact 1: the two protocols give the same results.
 #[test]
 fn every_case_file_holds_in_both_protocols() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cases");

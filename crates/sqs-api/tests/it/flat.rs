@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Returns the form of a request.
+/// Returns the form of a request. Facts 18 and 20: without a Version, and with the names of the older model.
 pub(crate) fn form(action: &str, request: &Value) -> String {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("Action", action);
