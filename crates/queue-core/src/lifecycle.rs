@@ -6,7 +6,6 @@ use crate::group::Groups;
 use crate::header::{Delivery, Header, NO_GROUP};
 use crate::line::Whose;
 use crate::partition::Origin;
-use crate::slab::Links;
 use crate::timers::Lapse;
 use crate::{Effect, Partition};
 
@@ -253,7 +252,7 @@ impl Partition {
         let sequence = queue.take_sequence();
         let name = (old.group != NO_GROUP).then(|| self.groups.get(old.group).name.clone());
         let group = self.group_for(target, name.as_deref());
-        *self.slab.links_mut(slot) = Links::NONE;
+        self.slab.unlist(slot);
         let clock = self.clock;
         let header = self.slab.header_mut(slot);
         header.queue = target;

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use types::{QueueId, Sequence, Slot};
 
 use crate::header::{Delivery, Header};
-use crate::slab::{Links, Slab};
+use crate::slab::Slab;
 
 /// A message in a list; kept small, because there are two lists with every message in them.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     pub(crate) slot: Slot,
 }
 
-/// Which of a slot's flags says that it stands among the returned messages of a line.
+/// Whose line it is: a slot can stand in both.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose {
     Queue,
@@ -24,15 +24,14 @@ pub(crate) enum Whose {
 }
 
 impl Whose {
-    fn flag(self, links: &mut Links) -> &mut bool {
+    /// The bit that marks a slot as one of the line's returned messages.
+    pub(crate) const fn mark(self) -> u8 {
         match self {
-            Self::Queue => &mut links.is_returned,
-            Self::Group => &mut links.is_returned_in_group,
+            Self::Queue => 1,
+            Self::Group => 2,
         }
     }
-}
 
-impl Whose {
     /// Entries below which a line is never cleaned. There may be as many groups as messages.
     const fn clean_floor(self) -> u64 {
         match self {
@@ -59,7 +58,7 @@ impl Line {
 
     /// Enters a message that became available again, or after its delay.
     pub(crate) fn push_returned(&mut self, whose: Whose, slab: &mut Slab, sequence: Sequence, slot: Slot) {
-        if !std::mem::replace(whose.flag(slab.links_mut(slot)), true) {
+        if !slab.mark_returned(slot, whose, true) {
             self.returned.push(Reverse((sequence, slot)));
         }
     }
@@ -76,7 +75,7 @@ impl Line {
                 let header = slab.find(queue, *sequence, *slot);
                 let (is_there, stays) = (header.is_some(), is_available(header));
                 if is_there && !stays {
-                    *whose.flag(slab.links_mut(*slot)) = false;
+                    slab.mark_returned(*slot, whose, false);
                 }
                 stays
             });
@@ -92,7 +91,7 @@ impl Line {
             }
             First::Returned(slot) => {
                 self.returned.pop();
-                *whose.flag(slab.links_mut(slot)) = false;
+                slab.mark_returned(slot, whose, false);
                 Some(slot)
             }
         }
@@ -118,7 +117,7 @@ impl Line {
                 break;
             }
             if header.is_some() {
-                *whose.flag(slab.links_mut(slot)) = false;
+                slab.mark_returned(slot, whose, false);
             }
             self.returned.pop();
         }
