@@ -95,7 +95,8 @@ impl Moving {
     }
 }
 
-/// How long a task waits for messages in flight before it looks again, and most that it catches up when it was late.
+/// How long a task waits for messages in flight at most before it looks again, and most that it catches up when it was
+/// late.
 const WAIT_MILLIS: u64 = 1_000;
 /// Groups of a FIFO queue that one step looks at.
 const GROUPS_SEEN_MAX: usize = 16;
@@ -152,7 +153,8 @@ impl Partition {
             Found::Message(slot) => slot,
             Found::NotYet => return true,
             Found::Nothing => {
-                let at = self.clock.as_millis() + WAIT_MILLIS;
+                // All that wait look at the same instants, so that many cost no more ticks than one.
+                let at = (self.clock.as_millis() / WAIT_MILLIS + 1) * WAIT_MILLIS;
                 self.schedule_task((source, moving.task), Timestamp::from_millis(at));
                 return false;
             }

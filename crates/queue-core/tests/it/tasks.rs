@@ -165,3 +165,20 @@ fn a_task_whose_destination_goes_leaves_the_rest() {
     assert_eq!(node.receive(source, 30).len(), 4, "the rest can be received");
     assert_eq!(node.partition.queue_id(&key(1)), None);
 }
+
+#[test]
+fn tasks_that_wait_look_at_the_same_instants() {
+    let mut node = Node::new();
+    let mut next = Vec::new();
+    for dlq in [0, 2] {
+        let (source, _) = pair(&mut node, dlq);
+        node.send(source, 1, 0, None);
+        assert_eq!(node.receive(source, 600).len(), 1);
+        node.at += 300;
+        node.start(source, None, None);
+        node.tick(0);
+        next.push(node.partition.next_task());
+    }
+    assert_eq!(next[0], next[1]);
+    assert!(next[0].is_some_and(|at| at > node.partition.clock()));
+}

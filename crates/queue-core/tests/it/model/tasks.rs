@@ -6,7 +6,7 @@ use types::{QueueId, QueueKey};
 use super::check::must_be;
 use super::{Message, Model, Verdict};
 
-/// How long a task waits that finds nothing which it can move.
+/// A task that finds nothing which it can move looks again when the clock comes to a multiple of this.
 const WAIT_MILLIS: u64 = 1_000;
 /// Tasks of a source that can be listed.
 const KEPT: usize = 10;
@@ -162,7 +162,7 @@ impl Model {
             return Ok(false);
         }
         let Some(place) = self.movable(at, source) else {
-            self.tasks[at].next_at = self.now + WAIT_MILLIS;
+            self.tasks[at].next_at = (self.now / WAIT_MILLIS + 1) * WAIT_MILLIS;
             return Ok(false);
         };
         let message = &self.queues[source].messages[place];
