@@ -75,3 +75,28 @@ impl Context<'_> {
         policy.decide(self.principal.tenant, action, &arn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use types::TenantId;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_policy_makes_a_decision_panic(
+            policy in prop_oneof![
+                any::<String>(),
+                r#"\{"Statement":\[\{"Effect":"(Allow|Deny|X)",("Principal":("\*"|\{"AWS":(\[("[0-9]{12}",)?"\*"\]|"[0-9]{1,13}"|"arn:aws:iam::[0-9]{12}:(root|user/u)?")\})|"NotPrincipal":"\*"),"Action":"(sqs:)?[*?a-zA-Z]{0,9}","Resource":"[*?:a-z]{0,9}"(,"Condition":\{\})?\}\]\}"#,
+            ],
+            action in "[A-Za-z*]{0,12}",
+        ) {
+            if let Ok(policy) = Policy::parse(&policy) {
+                let arn = "arn:aws:sqs:us-east-1:000000000000:q";
+                let decision = policy.decide(TenantId::DEV, &action, arn);
+                prop_assert_eq!(policy.decide(TenantId::DEV, &action, arn), decision);
+            }
+        }
+    }
+}

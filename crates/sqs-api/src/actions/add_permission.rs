@@ -45,6 +45,7 @@ impl Action for AddPermission {
             "A policy has up to 20 statements.",
             "Only actions can be named that a policy can give to other accounts: see Access below.",
             "It is not checked whether an account exists.",
+            "A policy that was there before is written anew, its members in alphabetical order.",
         ],
     };
     type Request<'a> = Request<'a>;

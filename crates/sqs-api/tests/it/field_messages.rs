@@ -106,6 +106,11 @@ fn d11_attributes_that_are_not_valid_are_named_and_nothing_is_stored() {
             (json!({"AWS.wrong": string("v")}), "AWS.wrong"),
             (json!({"wrong..name": string("v")}), "wrong..name"),
             (json!({&long: string("v")}), &long),
+            // Fact 83: a label may be too long.
+            (
+                json!({"wrong": {"DataType": format!("Number.{}", &long[1..]), "StringValue": "1"}}),
+                "wrong",
+            ),
             (json!({"wrong": number("1e999")}), "wrong"),
             (json!({"wrong": number("abc")}), "wrong"),
             (json!({"wrong": {"DataType": "Foo", "StringValue": "v"}}), "wrong"),
