@@ -12,6 +12,7 @@
 mod canonical;
 mod error;
 mod names;
+mod policy;
 mod presented;
 mod secret;
 mod sign_date;
@@ -22,5 +23,6 @@ mod verifier;
 mod published_vectors;
 
 pub use error::AuthError;
+pub use policy::{Decision, Policy, PolicyError};
 pub use secret::{Key, Secret};
 pub use verifier::{Mode, Principal, SignedRequest, Verifier};

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use queue_core::CowVec;
-use types::Slot;
+use types::{MessageId, Slot};
 
 /// Contents by slot. A clone shares them, for a snapshot.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +23,17 @@ impl Contents {
         }
         if let Some(place) = self.column.get_mut(at) {
             *place = Some(content);
+        }
+    }
+
+    /// Gives the message of a slot a new id.
+    pub(crate) fn rename(&mut self, slot: Slot, message_id: MessageId) {
+        let renamed = self
+            .get(slot)
+            .map(|content| queue_core::content::with_message_id(content, message_id));
+        // One that cannot be read is left as it is: it is found, named and left out when it is received.
+        if let Some(Ok(content)) = renamed {
+            self.set(slot, content);
         }
     }
 

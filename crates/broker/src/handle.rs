@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use journal::JournalError;
-use queue_core::{AttributeChange, EnqueueEntry, Enqueued, Handle, QueueError};
+use queue_core::{AttributeChange, EnqueueEntry, Enqueued, Handle, MoveTask, QueueError, TaskId};
 use tokio::sync::oneshot;
 use types::{MessageId, QueueKey, QueueName, TenantId, WallTime};
 
@@ -57,6 +57,8 @@ pub struct ReceiveOptions {
     pub visibility_timeout_seconds: Option<u32>,
     /// Seconds to wait for a message; the queue's own if `None`.
     pub wait_seconds: Option<u32>,
+    /// Names the attempt, so that a FIFO queue can repeat its answer.
+    pub attempt: Option<[u8; 16]>,
 }
 
 /// Messages received, and the take that gives them back unless their answer is delivered.
@@ -221,6 +223,70 @@ impl Broker {
         }
     }
 
+    /// Sets tags of a queue.
+    pub async fn tag_queue(&self, key: QueueKey, tags: Vec<(Box<str>, Box<str>)>) -> Result<(), BrokerError> {
+        self.done(Request::TagQueue { key, tags }).await
+    }
+
+    /// Takes tags off a queue.
+    pub async fn untag_queue(&self, key: QueueKey, keys: Vec<Box<str>>) -> Result<(), BrokerError> {
+        self.done(Request::UntagQueue { key, keys }).await
+    }
+
+    /// Returns names of queues that have this one as their dead-letter queue, in order.
+    pub async fn dead_letter_sources(
+        &self,
+        key: QueueKey,
+        after: Option<QueueName>,
+        max: usize,
+    ) -> Result<QueuePage, BrokerError> {
+        let reply = self
+            .ask(Request::ListDeadLetterSources { key, after, max })
+            .await?;
+        if let Reply::Page(page) = reply {
+            Ok(page)
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    /// Starts to move what a dead-letter queue holds.
+    pub async fn start_move_task(
+        &self,
+        source: QueueKey,
+        task: TaskId,
+        destination: Option<QueueKey>,
+        rate: Option<u32>,
+    ) -> Result<(), BrokerError> {
+        self.done(Request::StartMoveTask {
+            source,
+            task,
+            destination,
+            rate,
+        })
+        .await
+    }
+
+    /// Stops a running move task and returns how many messages it moved.
+    pub async fn cancel_move_task(&self, source: QueueKey, task: TaskId) -> Result<u64, BrokerError> {
+        let reply = self.ask(Request::CancelMoveTask { source, task }).await?;
+        if let Reply::Moved(moved) = reply {
+            Ok(moved)
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    /// Returns the move tasks of a queue, the newest first.
+    pub async fn move_tasks(&self, source: QueueKey, max: usize) -> Result<Vec<MoveTask>, BrokerError> {
+        let reply = self.ask(Request::ListMoveTasks { source, max }).await?;
+        if let Reply::Tasks(tasks) = reply {
+            Ok(tasks)
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
     /// Adds messages; each has its own result.
     pub async fn enqueue(
         &self,
@@ -244,6 +310,7 @@ impl Broker {
             max: options.max,
             visibility_timeout_seconds: options.visibility_timeout_seconds,
             wait_seconds: options.wait_seconds,
+            attempt: options.attempt,
         };
         let reply = self.submit(Request::Receive(receive))?;
         let poll = PendingReceive {
@@ -278,6 +345,11 @@ impl Broker {
         entries: Vec<(Handle, u32)>,
     ) -> Result<Vec<Result<(), QueueError>>, BrokerError> {
         self.entries(Request::ChangeVisibility { key, entries }).await
+    }
+
+    /// Returns the access policy of a queue, if it has one.
+    pub fn policy(&self, key: &QueueKey) -> Option<Arc<str>> {
+        self.shared.policies.get(key)
     }
 
     /// Returns the text of a receipt handle.
@@ -376,6 +448,8 @@ fn refusal(reply: Reply) -> BrokerError {
         | Reply::Enqueued(_)
         | Reply::Received(_)
         | Reply::Entries(_)
+        | Reply::Moved(_)
+        | Reply::Tasks(_)
         | Reply::Page(_)
         | Reply::Description(_) => BrokerError::Unknown,
     }

@@ -204,6 +204,8 @@ fn content_bytes(request: &Request) -> usize {
             text_bytes(attributes) + tags.sum::<usize>()
         }
         Request::SetQueueAttributes { attributes, .. } => text_bytes(attributes),
+        Request::TagQueue { tags, .. } => tags.iter().map(|(key, value)| key.len() + value.len()).sum(),
+        Request::UntagQueue { keys, .. } => keys.iter().map(|key| key.len()).sum(),
         Request::DeleteQueue { .. }
         | Request::PurgeQueue { .. }
         | Request::Receive(_)
@@ -214,6 +216,10 @@ fn content_bytes(request: &Request) -> usize {
         | Request::FindQueue { .. }
         | Request::ListQueues { .. }
         | Request::DescribeQueue { .. }
+        | Request::StartMoveTask { .. }
+        | Request::CancelMoveTask { .. }
+        | Request::ListMoveTasks { .. }
+        | Request::ListDeadLetterSources { .. }
         | Request::AdvanceClock { .. }
         | Request::AddSealKey { .. }
         | Request::EndPolls => 0,

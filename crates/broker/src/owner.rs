@@ -4,21 +4,20 @@
 //! [`Owner::step`] turns requests into the commands of one batch; nothing of it is applied. [`Owner::commit`] applies
 //! the batch once the journal says that it is durable, and only then are its clients answered.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use queue_core::{
     Applied, Command, Context, Effect, EntryEncoder, Handle, Outcome, Partition, PartitionSnapshot,
     QueueError,
 };
-use types::{LogIndex, QueueId, QueueKey, QueueName, TenantId, Timestamp, WallTime, limits};
+use types::{LogIndex, QueueId, QueueKey, Timestamp, WallTime, limits};
 
 use crate::contents::Contents;
 use crate::observer::Commit;
 use crate::replay::Recovered;
-use crate::request::{
-    Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId,
-};
+use crate::request::{Input, Receive, ReceivedMessage, Reply, Request, WaiterId};
 use crate::state_clock::StateClock;
 use crate::waiters::{PARKED_MAX, Waiter, Waiters};
 
@@ -60,6 +59,8 @@ pub struct Turn<R> {
     pub replies: Vec<(R, Reply)>,
     /// What was committed, for whoever counts.
     pub commit: Commit,
+    /// Queues whose access policy changed, with the text of the new one.
+    pub policies: Vec<(QueueKey, Option<Arc<str>>)>,
 }
 
 impl<R> Default for Turn<R> {
@@ -67,6 +68,7 @@ impl<R> Default for Turn<R> {
         Self {
             replies: Vec::new(),
             commit: Commit::default(),
+            policies: Vec::new(),
         }
     }
 }
@@ -98,7 +100,7 @@ enum Origin<R> {
 /// The owner of one partition.
 #[derive(Debug)]
 pub struct Owner<R> {
-    partition: Partition,
+    pub(crate) partition: Partition,
     contents: Contents,
     clock: StateClock,
     limits: Limits,
@@ -111,7 +113,7 @@ pub struct Owner<R> {
     /// Inputs that found no room in the last batch.
     carried: VecDeque<Input<R>>,
     /// Reads of counters that wait for due timers to be applied.
-    reads: Vec<(QueueKey, R)>,
+    pub(crate) reads: Vec<(QueueKey, R)>,
     /// The batch that was given to the journal.
     batch: Vec<Pending<R>>,
     batch_at: Timestamp,
@@ -122,6 +124,8 @@ pub struct Owner<R> {
     /// Until then nothing is proposed that no client asked for: the journal has just refused a batch.
     quiet_until: Duration,
     polls_ended: bool,
+    /// Queues that have an access policy.
+    with_policy: BTreeMap<QueueId, QueueKey>,
 }
 
 impl<R> Owner<R> {
@@ -133,6 +137,11 @@ impl<R> Owner<R> {
             now.wall,
             now.monotonic,
         );
+        let has_policy = |queue: &&queue_core::Queue| queue.attributes().policy.is_some();
+        let with_policy = recovered.partition.queues().filter(has_policy);
+        let with_policy = with_policy
+            .map(|queue| (queue.id(), queue.key().clone()))
+            .collect();
         Self {
             partition: recovered.partition,
             contents: recovered.contents,
@@ -151,6 +160,7 @@ impl<R> Owner<R> {
             cleanup_from: Timestamp::ZERO,
             quiet_until: Duration::ZERO,
             polls_ended: false,
+            with_policy,
         }
     }
 
@@ -244,6 +254,7 @@ impl<R> Owner<R> {
             );
             self.follow(&applied.effects, turn);
             count(&command, &applied.outcome, &mut turn.commit);
+            self.follow_policy(&command, turn);
             if let Command::Receive { queue, .. } = command {
                 received_from.push(queue);
             }
@@ -300,6 +311,7 @@ impl<R> Owner<R> {
         let timers = due
             .into_iter()
             .chain(cleanup)
+            .chain(self.partition.next_task())
             .map(|at| self.clock.monotonic_at(at));
         let own = work.into_iter().chain(timers).map(|at| at.max(self.quiet_until));
         own.chain(self.waiters.next_deadline()).min()
@@ -311,6 +323,7 @@ impl<R> Owner<R> {
         }
         let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
         let is_needed = self.partition.has_garbage()
+            || is_due(self.partition.next_task())
             || (!self.waiters.is_empty() && is_due(self.partition.next_due()))
             || (is_due(self.partition.next_expiry()) && (at >= self.cleanup_from || !self.batch.is_empty()));
         is_needed && monotonic >= self.quiet_until
@@ -393,26 +406,13 @@ impl<R> Owner<R> {
                 self.clock.advance(by);
                 turn.replies.extend(reply.map(|reply| (reply, Reply::Done)));
             }
-            Request::FindQueue { key } => {
-                let answer = if self.partition.queue_id(&key).is_some() {
-                    Reply::Done
-                } else {
-                    missing()
-                };
-                turn.replies.extend(reply.map(|reply| (reply, answer)));
-            }
-            Request::ListQueues {
-                tenant,
-                prefix,
-                after,
-                max,
-            } => {
-                let page = self.list(tenant, &prefix, after.as_ref(), max);
-                turn.replies.extend(reply.map(|reply| (reply, Reply::Page(page))));
-            }
-            Request::DescribeQueue { key } => {
+            Request::FindQueue { .. }
+            | Request::ListQueues { .. }
+            | Request::DescribeQueue { .. }
+            | Request::ListMoveTasks { .. }
+            | Request::ListDeadLetterSources { .. } => {
                 if let Some(reply) = reply {
-                    self.describe(key, reply, at, turn);
+                    self.read(request, reply, at, turn);
                 }
             }
             Request::CreateQueue { .. }
@@ -422,6 +422,10 @@ impl<R> Owner<R> {
             | Request::Enqueue { .. }
             | Request::Delete { .. }
             | Request::ChangeVisibility { .. }
+            | Request::TagQueue { .. }
+            | Request::UntagQueue { .. }
+            | Request::StartMoveTask { .. }
+            | Request::CancelMoveTask { .. }
             | Request::AddSealKey { .. } => match self.command(request) {
                 Some(command) => {
                     let origin = reply.map_or(Origin::Nobody, Origin::Client);
@@ -471,12 +475,37 @@ impl<R> Owner<R> {
                 queue: find(&key)?,
                 entries,
             },
+            Request::TagQueue { key, tags } => Command::TagQueue {
+                queue: find(&key)?,
+                tags,
+            },
+            Request::UntagQueue { key, keys } => Command::UntagQueue {
+                queue: find(&key)?,
+                keys,
+            },
+            Request::StartMoveTask {
+                source,
+                task,
+                destination,
+                rate,
+            } => Command::StartMoveTask {
+                source: find(&source)?,
+                task,
+                destination,
+                rate,
+            },
+            Request::CancelMoveTask { source, task } => Command::CancelMoveTask {
+                source: find(&source)?,
+                task,
+            },
             Request::Receive(_)
             | Request::GiveBack { .. }
             | Request::Cancel { .. }
             | Request::FindQueue { .. }
             | Request::ListQueues { .. }
             | Request::DescribeQueue { .. }
+            | Request::ListMoveTasks { .. }
+            | Request::ListDeadLetterSources { .. }
             | Request::AdvanceClock { .. }
             | Request::EndPolls => return None,
         })
@@ -511,11 +540,14 @@ impl<R> Owner<R> {
             queue: queue.id(),
             max: receive.max,
             visibility_timeout_seconds: receive.visibility_timeout_seconds,
+            attempt: receive.attempt,
             deadline: now.monotonic + Duration::from_secs(u64::from(wait_seconds)),
             reply,
         };
         let is_full = queue.counters().in_flight >= limits::IN_FLIGHT_MAX;
-        if self.may_find(queue.id(), at) || (is_full && wait_seconds == 0) {
+        let attempt = waiter.attempt.as_ref();
+        let is_known = attempt.is_some_and(|attempt| self.partition.knows_attempt(queue.id(), attempt, at));
+        if self.may_find(queue.id(), at) || is_known || (is_full && wait_seconds == 0) {
             let command = receive_command(&waiter, wait_seconds > 0);
             let origin = if wait_seconds > 0 {
                 Origin::Waiter(waiter)
@@ -563,54 +595,12 @@ impl<R> Owner<R> {
         turn.replies.extend(woken.into_iter().chain(parked).map(empty));
     }
 
-    fn list(&self, tenant: TenantId, prefix: &str, after: Option<&QueueName>, max: usize) -> QueuePage {
-        let mut names = self
-            .partition
-            .queue_names(tenant, after)
-            .filter(|name| name.as_str().starts_with(prefix))
-            .take(max.saturating_add(1))
-            .cloned()
-            .collect::<Vec<_>>();
-        let has_more = names.len() > max;
-        names.truncate(max);
-        QueuePage { names, has_more }
-    }
-
-    /// Answers a read of attributes and counters, or puts it off until due timers are applied.
-    fn describe(&mut self, key: QueueKey, reply: R, at: Timestamp, turn: &mut Turn<R>) {
-        let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
-        let Some(queue) = self
-            .partition
-            .queue_id(&key)
-            .and_then(|id| self.partition.queue(id))
-        else {
-            turn.replies.push((reply, missing()));
-            return;
-        };
-        if is_due(self.partition.next_due()) || is_due(self.partition.next_expiry()) {
-            self.reads.push((key, reply));
-            return;
-        }
-        let description = QueueDescription {
-            attributes: queue.attributes().clone(),
-            tags: queue
-                .tags()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-            counters: queue.counters(),
-            created: queue.created(),
-            modified: queue.modified(),
-        };
-        turn.replies
-            .push((reply, Reply::Description(Box::new(description))));
-    }
-
     /// Does outside the state what a command asks for.
     fn follow(&mut self, effects: &[Effect], turn: &mut Turn<R>) {
         for effect in effects {
             match effect {
                 Effect::Available(queue) => self.woken.extend(self.waiters.wake(*queue)),
-                Effect::Freed(_) => {}
+                Effect::Freed(_) | Effect::Renamed { .. } => {}
                 Effect::DeadLettered { .. } => turn.commit.dead_lettered += 1,
                 Effect::QueueDeleted(queue) => {
                     while let Some(waiter) = self.waiters.wake(*queue) {
@@ -619,6 +609,41 @@ impl<R> Owner<R> {
                 }
             }
         }
+    }
+
+    /// Says which queue's policy a command changed.
+    fn follow_policy(&mut self, command: &Command, turn: &mut Turn<R>) {
+        let id = match command {
+            Command::CreateQueue { key, .. } => self.partition.queue_id(key),
+            Command::SetQueueAttributes { queue, .. } | Command::DeleteQueue { queue } => Some(*queue),
+            Command::PurgeQueue { .. }
+            | Command::Enqueue { .. }
+            | Command::Receive { .. }
+            | Command::Delete { .. }
+            | Command::ChangeVisibility { .. }
+            | Command::GiveBack { .. }
+            | Command::TagQueue { .. }
+            | Command::UntagQueue { .. }
+            | Command::StartMoveTask { .. }
+            | Command::CancelMoveTask { .. }
+            | Command::Tick
+            | Command::AddSealKey { .. } => None,
+        };
+        let Some(id) = id else { return };
+        let queue = self.partition.queue(id);
+        let policy = queue.and_then(|queue| Some((queue.key(), queue.attributes().policy.as_deref()?)));
+        if let Some((key, policy)) = policy {
+            turn.policies.push((key.clone(), Some(policy.into())));
+            self.with_policy.insert(id, key.clone());
+        } else if let Some(key) = self.with_policy.remove(&id) {
+            turn.policies.push((key, None));
+        }
+    }
+
+    /// Returns the policies of all queues that have one.
+    pub fn policies(&self) -> impl Iterator<Item = (&QueueKey, &str)> {
+        let queues = self.with_policy.keys().filter_map(|id| self.partition.queue(*id));
+        queues.filter_map(|queue| Some((queue.key(), queue.attributes().policy.as_deref()?)))
     }
 
     /// Tells whoever waits for a command what it came to.
@@ -634,6 +659,7 @@ impl<R> Owner<R> {
             Ok(Outcome::Done | Outcome::Queue(_)) => Reply::Done,
             Ok(Outcome::Enqueued(results)) => Reply::Enqueued(results),
             Ok(Outcome::Entries(results)) => Reply::Entries(results),
+            Ok(Outcome::Moved(moved)) => Reply::Moved(moved),
             Ok(Outcome::Received(deliveries)) => {
                 let with_content = |delivery: queue_core::Delivery| {
                     let content = self.contents.get(delivery.handle.slot);
@@ -669,10 +695,12 @@ pub(crate) fn apply(
     ordinal: &mut u32,
 ) -> Applied {
     let applied = partition.apply(context, command);
-    // Freed first: a slot that this command freed may be the one that it filled.
+    // First what the effects say: a slot that this command freed may be the one that it filled.
     for effect in &applied.effects {
-        if let Effect::Freed(slot) = effect {
-            contents.clear(*slot);
+        match effect {
+            Effect::Freed(slot) => contents.clear(*slot),
+            Effect::Renamed { slot, message_id } => contents.rename(*slot, *message_id),
+            Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
         }
     }
     if let Command::Enqueue { entries, .. } = command {
@@ -694,10 +722,11 @@ fn receive_command<R>(waiter: &Waiter<R>, is_long_poll: bool) -> Command {
         max: waiter.max,
         visibility_timeout_seconds: waiter.visibility_timeout_seconds,
         is_long_poll,
+        attempt: waiter.attempt,
     }
 }
 
-fn missing() -> Reply {
+pub(crate) fn missing() -> Reply {
     Reply::Refused(QueueError::NoSuchQueue)
 }
 
@@ -718,6 +747,6 @@ fn count(command: &Command, outcome: &Result<Outcome, QueueError>, commit: &mut 
                 commit.given_back += handles.len() as u64;
             }
         }
-        Ok(Outcome::Entries(_) | Outcome::Queue(_)) | Err(_) => {}
+        Ok(Outcome::Entries(_) | Outcome::Queue(_) | Outcome::Moved(_)) | Err(_) => {}
     }
 }

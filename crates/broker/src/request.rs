@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use queue_core::{
-    AttributeChange, Counters, Delivery, EnqueueEntry, Enqueued, Handle, QueueAttributes, QueueError,
+    AttributeChange, Counters, Delivery, EnqueueEntry, Enqueued, Handle, MoveTask, QueueAttributes,
+    QueueError, TaskId,
 };
 use types::{QueueId, QueueKey, QueueName, TenantId, WallTime};
 
@@ -53,6 +54,24 @@ pub enum Request {
         key: QueueKey,
         entries: Vec<(Handle, u32)>,
     },
+    TagQueue {
+        key: QueueKey,
+        tags: Vec<(Box<str>, Box<str>)>,
+    },
+    UntagQueue {
+        key: QueueKey,
+        keys: Vec<Box<str>>,
+    },
+    StartMoveTask {
+        source: QueueKey,
+        task: TaskId,
+        destination: Option<QueueKey>,
+        rate: Option<u32>,
+    },
+    CancelMoveTask {
+        source: QueueKey,
+        task: TaskId,
+    },
     /// Undoes receives whose answer did not reach its client.
     GiveBack {
         queue: QueueId,
@@ -73,6 +92,15 @@ pub enum Request {
     },
     DescribeQueue {
         key: QueueKey,
+    },
+    ListMoveTasks {
+        source: QueueKey,
+        max: usize,
+    },
+    ListDeadLetterSources {
+        key: QueueKey,
+        after: Option<QueueName>,
+        max: usize,
     },
     /// Moves the state clock forward, for tests of time.
     AdvanceClock {
@@ -99,6 +127,8 @@ pub struct Receive {
     pub visibility_timeout_seconds: Option<u32>,
     /// Seconds to wait for a message; the queue's own if `None`.
     pub wait_seconds: Option<u32>,
+    /// Names the attempt, so that a FIFO queue can repeat its answer.
+    pub attempt: Option<[u8; 16]>,
 }
 
 /// What an owner answers.
@@ -109,6 +139,8 @@ pub enum Reply {
     Enqueued(Vec<Result<Enqueued, QueueError>>),
     Received(Vec<ReceivedMessage>),
     Entries(Vec<Result<(), QueueError>>),
+    Moved(u64),
+    Tasks(Vec<MoveTask>),
     Page(QueuePage),
     Description(Box<QueueDescription>),
     Refused(QueueError),

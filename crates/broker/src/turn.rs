@@ -20,6 +20,7 @@ use crate::driver::Drivers;
 use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
 use crate::owner::{Limits, Now, Owner, Turn};
+use crate::policies::Policies;
 use crate::random::Random;
 use crate::replay::{Recovered, recover, write_snapshot};
 use crate::request::{Input, Reply, Request};
@@ -79,6 +80,7 @@ pub(crate) struct Shared {
     pub(crate) drivers: Drivers,
     /// Hears when the service has ended, in order or not.
     pub(crate) ended: Notify,
+    pub(crate) policies: Policies,
     status: AtomicU8,
 }
 
@@ -88,6 +90,7 @@ impl Shared {
         Self {
             inbox,
             sealer: OnceLock::new(),
+            policies: Policies::default(),
             drivers: Drivers::new(options.inline),
             ended: Notify::new(),
             options,
@@ -214,6 +217,9 @@ impl Committer {
         }
         let sealer = Sealer::new(thread.owner.partition().seal_keys());
         thread.shared.sealer.get_or_init(|| sealer);
+        for (key, policy) in thread.owner.policies() {
+            thread.shared.policies.set(key.clone(), Some(policy.into()));
+        }
         thread.prepare();
         Ok(thread)
     }
@@ -353,6 +359,9 @@ impl Committer {
 
     /// Hands the answers out. A receive whose client has gone is undone.
     fn answer(&mut self) {
+        for (key, policy) in self.turn.policies.drain(..) {
+            self.shared.policies.set(key, policy);
+        }
         for (reply_to, reply) in self.turn.replies.drain(..) {
             if let Err(Reply::Received(messages)) = reply_to.send(reply) {
                 self.owner.give_back(&messages);

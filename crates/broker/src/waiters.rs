@@ -20,6 +20,7 @@ pub(crate) struct Waiter<R> {
     pub(crate) queue: QueueId,
     pub(crate) max: u32,
     pub(crate) visibility_timeout_seconds: Option<u32>,
+    pub(crate) attempt: Option<[u8; 16]>,
     /// When it ends with an empty answer, in monotonic time.
     pub(crate) deadline: Duration,
     pub(crate) reply: R,
@@ -107,6 +108,7 @@ mod tests {
             queue: QueueId(queue),
             max: 1,
             visibility_timeout_seconds: None,
+            attempt: None,
             deadline: Duration::from_secs(seconds),
             reply: id,
         }

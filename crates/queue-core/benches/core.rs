@@ -115,6 +115,7 @@ impl Node {
             max,
             visibility_timeout_seconds: Some(600),
             is_long_poll: false,
+            attempt: None,
         }
     }
 

@@ -68,6 +68,14 @@ pub enum AttributeChange {
     DeduplicationScope(DeduplicationScope),
     /// What the throughput quota counts.
     FifoThroughputLimit(FifoThroughputLimit),
+    /// The access policy, changed from a text that was read before. Refused if it is another one by now, so that of
+    /// two changes made at the same time none is lost.
+    PolicyFrom {
+        /// The text that was read.
+        from: Option<Box<str>>,
+        /// The text made of it.
+        to: Option<Box<str>>,
+    },
 }
 
 /// The name of an attribute, as in SQS.
@@ -195,7 +203,9 @@ impl QueueAttributes {
             AttributeChange::MessageRetentionPeriod(seconds) => self.message_retention_seconds = *seconds,
             AttributeChange::MaximumMessageSize(bytes) => self.maximum_message_bytes = *bytes,
             AttributeChange::ReceiveMessageWaitTimeSeconds(seconds) => self.receive_wait_seconds = *seconds,
-            AttributeChange::Policy(text) => self.policy = text.clone(),
+            AttributeChange::Policy(text) | AttributeChange::PolicyFrom { to: text, .. } => {
+                self.policy = text.clone();
+            }
             AttributeChange::RedrivePolicy(policy) => self.redrive_policy = policy.clone(),
             AttributeChange::RedriveAllowPolicy(text) => self.redrive_allow_policy = text.clone(),
             AttributeChange::KmsMasterKeyId(id) => {
@@ -225,6 +235,11 @@ impl QueueAttributes {
         }
     }
 
+    /// Whether a change was made of what is no longer so.
+    pub(crate) fn has_moved_on(&self, change: &AttributeChange) -> bool {
+        matches!(change, AttributeChange::PolicyFrom { from, .. } if *from != self.policy)
+    }
+
     /// Returns the first attribute of `passed` whose value differs from the one in force.
     pub(crate) fn differing(&self, passed: &[AttributeChange]) -> Option<AttributeName> {
         passed
@@ -241,7 +256,9 @@ impl QueueAttributes {
             AttributeChange::MessageRetentionPeriod(seconds) => self.message_retention_seconds == *seconds,
             AttributeChange::MaximumMessageSize(bytes) => self.maximum_message_bytes == *bytes,
             AttributeChange::ReceiveMessageWaitTimeSeconds(seconds) => self.receive_wait_seconds == *seconds,
-            AttributeChange::Policy(text) => self.policy == *text,
+            AttributeChange::Policy(text) | AttributeChange::PolicyFrom { to: text, .. } => {
+                self.policy == *text
+            }
             AttributeChange::RedrivePolicy(policy) => self.redrive_policy == *policy,
             AttributeChange::RedriveAllowPolicy(text) => self.redrive_allow_policy == *text,
             AttributeChange::KmsMasterKeyId(id) => self.kms_master_key_id == *id,
@@ -269,7 +286,7 @@ impl AttributeChange {
             Self::MessageRetentionPeriod(_) => AttributeName::MessageRetentionPeriod,
             Self::MaximumMessageSize(_) => AttributeName::MaximumMessageSize,
             Self::ReceiveMessageWaitTimeSeconds(_) => AttributeName::ReceiveMessageWaitTimeSeconds,
-            Self::Policy(_) => AttributeName::Policy,
+            Self::Policy(_) | Self::PolicyFrom { .. } => AttributeName::Policy,
             Self::RedrivePolicy(_) => AttributeName::RedrivePolicy,
             Self::RedriveAllowPolicy(_) => AttributeName::RedriveAllowPolicy,
             Self::KmsMasterKeyId(_) => AttributeName::KmsMasterKeyId,

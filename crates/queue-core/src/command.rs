@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Slot};
 
 use crate::AttributeChange;
+use crate::task::TaskId;
 
 /// One command to a partition. Everything that depends on the outside (time, ids, random bytes, limits that an
 /// operator can set) was decided by the proposer and is in the command or in its [`crate::Context`].
@@ -58,6 +59,9 @@ pub enum Command {
         visibility_timeout_seconds: Option<u32>,
         /// Whether the client waits: then a full in-flight set gives nothing, where a short poll gets an error.
         is_long_poll: bool,
+        /// Names the attempt, so that a FIFO queue can repeat its answer: the first 16 bytes of SHA-256 over the
+        /// client's id.
+        attempt: Option<[u8; 16]>,
     },
     /// Deletes received messages; each has its own outcome.
     Delete {
@@ -80,6 +84,38 @@ pub enum Command {
         queue: QueueId,
         /// The handles of the deliveries.
         handles: Vec<Handle>,
+    },
+    /// Sets tags of a queue.
+    TagQueue {
+        /// The queue.
+        queue: QueueId,
+        /// Keys and values; a key that is there gets the new value.
+        tags: Vec<(Box<str>, Box<str>)>,
+    },
+    /// Takes tags off a queue.
+    UntagQueue {
+        /// The queue.
+        queue: QueueId,
+        /// Their keys; one that is not there is passed over.
+        keys: Vec<Box<str>>,
+    },
+    /// Starts to move what a dead-letter queue holds.
+    StartMoveTask {
+        /// The dead-letter queue.
+        source: QueueId,
+        /// The task's id: 16 random bytes as a UUID.
+        task: TaskId,
+        /// Where messages go; each to the queue that it was dead-lettered from if `None`.
+        destination: Option<QueueKey>,
+        /// Most messages to move in a second.
+        rate: Option<u32>,
+    },
+    /// Stops a running move task. What it moved stays moved.
+    CancelMoveTask {
+        /// The dead-letter queue.
+        source: QueueId,
+        /// The task.
+        task: TaskId,
     },
     /// Does nothing by itself: due timers, expiry and reclaiming happen, as with every command.
     Tick,

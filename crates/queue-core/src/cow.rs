@@ -131,6 +131,11 @@ impl<T: Clone> CowDeque<T> {
         }
     }
 
+    /// Returns the position of the first element, or of the next one if there is none.
+    pub(crate) fn first_position(&self) -> u64 {
+        self.base + self.popped as u64
+    }
+
     /// Returns the element that was pushed to `position`, unless it is gone.
     pub(crate) fn get(&self, position: u64) -> Option<&T> {
         let offset = usize::try_from(position.checked_sub(self.base)?).ok()?;

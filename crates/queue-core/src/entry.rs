@@ -31,6 +31,10 @@ mod kind {
     pub(super) const GIVE_BACK: u8 = 9;
     pub(super) const TICK: u8 = 10;
     pub(super) const ADD_SEAL_KEY: u8 = 11;
+    pub(super) const TAG_QUEUE: u8 = 12;
+    pub(super) const UNTAG_QUEUE: u8 = 13;
+    pub(super) const START_MOVE_TASK: u8 = 14;
+    pub(super) const CANCEL_MOVE_TASK: u8 = 15;
 }
 
 const NO_DEDUPLICATION: u8 = 0;
@@ -112,35 +116,24 @@ impl Entry {
 }
 
 fn encode(out: &mut Vec<u8>, command: &Command) {
-    let mut begin = |kind: u8| out.extend_from_slice(&[kind, 1]);
+    out.extend_from_slice(&[kind_of(command), 1]);
     match command {
         Command::CreateQueue {
             key,
             attributes,
             tags,
             deleted_name_wait_seconds,
-        } => {
-            begin(kind::CREATE_QUEUE);
-            put_postcard(out, &(key, attributes, tags, deleted_name_wait_seconds));
-        }
-        Command::DeleteQueue { queue } => {
-            begin(kind::DELETE_QUEUE);
-            put_u64(out, queue.0);
-        }
-        Command::SetQueueAttributes { queue, attributes } => {
-            begin(kind::SET_QUEUE_ATTRIBUTES);
-            put_postcard(out, &(queue, attributes));
-        }
+        } => put_postcard(out, &(key, attributes, tags, deleted_name_wait_seconds)),
+        Command::DeleteQueue { queue } => put_u64(out, queue.0),
+        Command::SetQueueAttributes { queue, attributes } => put_postcard(out, &(queue, attributes)),
         Command::PurgeQueue {
             queue,
             purge_wait_seconds,
         } => {
-            begin(kind::PURGE_QUEUE);
             put_u64(out, queue.0);
             put_u32(out, *purge_wait_seconds);
         }
         Command::Enqueue { queue, entries } => {
-            begin(kind::ENQUEUE);
             put_u64(out, queue.0);
             put_length(out, entries.len());
             entries.iter().for_each(|entry| put_enqueue_entry(out, entry));
@@ -150,19 +143,19 @@ fn encode(out: &mut Vec<u8>, command: &Command) {
             max,
             visibility_timeout_seconds,
             is_long_poll,
+            attempt,
         } => {
-            begin(kind::RECEIVE);
             put_u64(out, queue.0);
             put_u32(out, *max);
             put_optional_u32(out, *visibility_timeout_seconds);
             out.push(u8::from(*is_long_poll));
+            out.push(u8::from(attempt.is_some()));
+            attempt.iter().for_each(|attempt| out.extend_from_slice(attempt));
         }
-        Command::Delete { queue, handles } => {
-            begin(kind::DELETE);
+        Command::Delete { queue, handles } | Command::GiveBack { queue, handles } => {
             put_handles(out, *queue, handles);
         }
         Command::ChangeVisibility { queue, entries } => {
-            begin(kind::CHANGE_VISIBILITY);
             put_u64(out, queue.0);
             put_length(out, entries.len());
             for (handle, seconds) in entries {
@@ -170,15 +163,37 @@ fn encode(out: &mut Vec<u8>, command: &Command) {
                 put_u32(out, *seconds);
             }
         }
-        Command::GiveBack { queue, handles } => {
-            begin(kind::GIVE_BACK);
-            put_handles(out, *queue, handles);
-        }
-        Command::Tick => begin(kind::TICK),
-        Command::AddSealKey { key } => {
-            begin(kind::ADD_SEAL_KEY);
-            out.extend_from_slice(key);
-        }
+        Command::TagQueue { queue, tags } => put_postcard(out, &(queue, tags)),
+        Command::UntagQueue { queue, keys } => put_postcard(out, &(queue, keys)),
+        Command::StartMoveTask {
+            source,
+            task,
+            destination,
+            rate,
+        } => put_postcard(out, &(source, task, destination, rate)),
+        Command::CancelMoveTask { source, task } => put_postcard(out, &(source, task)),
+        Command::Tick => {}
+        Command::AddSealKey { key } => out.extend_from_slice(key),
+    }
+}
+
+const fn kind_of(command: &Command) -> u8 {
+    match command {
+        Command::CreateQueue { .. } => kind::CREATE_QUEUE,
+        Command::DeleteQueue { .. } => kind::DELETE_QUEUE,
+        Command::SetQueueAttributes { .. } => kind::SET_QUEUE_ATTRIBUTES,
+        Command::PurgeQueue { .. } => kind::PURGE_QUEUE,
+        Command::Enqueue { .. } => kind::ENQUEUE,
+        Command::Receive { .. } => kind::RECEIVE,
+        Command::Delete { .. } => kind::DELETE,
+        Command::ChangeVisibility { .. } => kind::CHANGE_VISIBILITY,
+        Command::GiveBack { .. } => kind::GIVE_BACK,
+        Command::TagQueue { .. } => kind::TAG_QUEUE,
+        Command::UntagQueue { .. } => kind::UNTAG_QUEUE,
+        Command::StartMoveTask { .. } => kind::START_MOVE_TASK,
+        Command::CancelMoveTask { .. } => kind::CANCEL_MOVE_TASK,
+        Command::Tick => kind::TICK,
+        Command::AddSealKey { .. } => kind::ADD_SEAL_KEY,
     }
 }
 
@@ -188,16 +203,7 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
         return Err(DecodeError::UnknownKind { kind, version });
     }
     Ok(match kind {
-        kind::CREATE_QUEUE => {
-            type Fields = (QueueKey, Vec<AttributeChange>, Vec<(Box<str>, Box<str>)>, u32);
-            let (key, attributes, tags, deleted_name_wait_seconds) = postcard::<Fields>(decoder)?;
-            Command::CreateQueue {
-                key,
-                attributes,
-                tags,
-                deleted_name_wait_seconds,
-            }
-        }
+        kind::CREATE_QUEUE => create_queue(decoder)?,
         kind::DELETE_QUEUE => Command::DeleteQueue {
             queue: QueueId(decoder.u64()?),
         },
@@ -214,12 +220,7 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
             let entries = repeat(decoder, enqueue_entry)?;
             Command::Enqueue { queue, entries }
         }
-        kind::RECEIVE => Command::Receive {
-            queue: QueueId(decoder.u64()?),
-            max: decoder.u32()?,
-            visibility_timeout_seconds: decoder.optional_u32()?,
-            is_long_poll: decoder.bool()?,
-        },
+        kind::RECEIVE => receive(decoder)?,
         kind::DELETE => {
             let queue = QueueId(decoder.u64()?);
             Command::Delete {
@@ -239,6 +240,19 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
                 handles: repeat(decoder, handle)?,
             }
         }
+        kind::TAG_QUEUE => {
+            let (queue, tags) = postcard(decoder)?;
+            Command::TagQueue { queue, tags }
+        }
+        kind::UNTAG_QUEUE => {
+            let (queue, keys) = postcard(decoder)?;
+            Command::UntagQueue { queue, keys }
+        }
+        kind::START_MOVE_TASK => start_move_task(decoder)?,
+        kind::CANCEL_MOVE_TASK => {
+            let (source, task) = postcard(decoder)?;
+            Command::CancelMoveTask { source, task }
+        }
         kind::TICK => Command::Tick,
         kind::ADD_SEAL_KEY => Command::AddSealKey {
             key: decoder.array()?,
@@ -247,7 +261,42 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
     })
 }
 
-fn repeat<T>(
+fn create_queue(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
+    type Fields = (QueueKey, Vec<AttributeChange>, Vec<(Box<str>, Box<str>)>, u32);
+    let (key, attributes, tags, deleted_name_wait_seconds) = postcard::<Fields>(decoder)?;
+    Ok(Command::CreateQueue {
+        key,
+        attributes,
+        tags,
+        deleted_name_wait_seconds,
+    })
+}
+
+fn receive(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
+    Ok(Command::Receive {
+        queue: QueueId(decoder.u64()?),
+        max: decoder.u32()?,
+        visibility_timeout_seconds: decoder.optional_u32()?,
+        is_long_poll: decoder.bool()?,
+        attempt: if decoder.bool()? {
+            Some(decoder.array()?)
+        } else {
+            None
+        },
+    })
+}
+
+fn start_move_task(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
+    let (source, task, destination, rate) = postcard(decoder)?;
+    Ok(Command::StartMoveTask {
+        source,
+        task,
+        destination,
+        rate,
+    })
+}
+
+pub(crate) fn repeat<T>(
     decoder: &mut Decoder<'_>,
     mut one: impl FnMut(&mut Decoder<'_>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
@@ -304,14 +353,14 @@ fn put_handles(out: &mut Vec<u8>, queue: QueueId, handles: &[Handle]) {
     handles.iter().for_each(|handle| put_handle(out, handle));
 }
 
-fn put_handle(out: &mut Vec<u8>, handle: &Handle) {
+pub(crate) fn put_handle(out: &mut Vec<u8>, handle: &Handle) {
     put_u64(out, handle.queue.0);
     put_u32(out, handle.slot.0);
     put_u64(out, handle.sequence.0);
     put_u64(out, handle.token.0);
 }
 
-fn handle(decoder: &mut Decoder<'_>) -> Result<Handle, DecodeError> {
+pub(crate) fn handle(decoder: &mut Decoder<'_>) -> Result<Handle, DecodeError> {
     Ok(Handle {
         queue: QueueId(decoder.u64()?),
         slot: Slot(decoder.u32()?),

@@ -45,6 +45,27 @@ pub enum QueueError {
         /// The limit in seconds.
         max_seconds: u32,
     },
+    /// The receive cannot be repeated: a message of it was deleted or its visibility changed.
+    #[error("the messages of this receive attempt have changed")]
+    AttemptChanged,
+    /// No queue has this one as its dead-letter queue.
+    #[error("the queue is not a dead-letter queue")]
+    NotADeadLetterQueue,
+    /// The destination of a move task does not exist.
+    #[error("the destination does not exist")]
+    NoSuchDestination,
+    /// The destination of a move task is of another type than its source.
+    #[error("the destination is of another type than the source")]
+    WrongDestinationType,
+    /// A move task of this source is running.
+    #[error("a move task of this queue is running")]
+    TaskRunning,
+    /// The queue has no such running task.
+    #[error("there is no such task")]
+    NoSuchTask,
+    /// The access policy is no longer the one that the change was made of.
+    #[error("the policy was changed meanwhile")]
+    PolicyChanged,
     /// Too many messages of the queue are in flight.
     #[error("too many messages are in flight")]
     OverLimit,

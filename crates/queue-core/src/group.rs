@@ -1,8 +1,9 @@
-//! Message groups of FIFO queues: who is in a group, and which groups can be served.
+//! Message groups: who is in a group, and which groups can be served.
 //!
-//! A group holds its messages in a list by sequence. It can be served when its first message is available; a receive
+//! In a FIFO queue a group holds its messages in a list by sequence. It can be served when its first message is available; a receive
 //! then takes what stands before the first message that is not. Groups are served in the order of their tickets: one
-//! that becomes servable takes a ticket at the tail.
+//! that becomes servable takes a ticket at the tail. In a standard queue a group is a share of the queue's messages,
+//! served in turn with the others so that none waits long behind a flood; see `fair.rs`.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use hashbrown::HashTable;
 use types::{QueueId, Slot};
 
 use crate::cow::CowVec;
+use crate::line::Line;
 use crate::slab::{NO_SLOT, Slab};
 
 /// One message group. Free if `queue` is 0.
@@ -21,38 +23,53 @@ pub(crate) struct Group {
     /// The queue's purge generation: after a purge the same name is a new group.
     pub(crate) generation: u32,
     pub(crate) name: Arc<str>,
-    /// Place in the order of service; 0 if the group cannot be served.
+    /// FIFO: place in the order of service; 0 if the group cannot be served. Standard: grows with each time the group
+    /// is served; negative before the first.
     pub(crate) ticket: i64,
     /// Messages that refer to the group, purged ones that are not yet reclaimed included.
     pub(crate) messages: u32,
 }
 
-/// First and last message of a group; rebuilt on load.
-#[derive(Debug, Clone, Copy)]
-struct Ends {
+/// What is known of a group beyond its record; rebuilt on load.
+#[derive(Debug)]
+struct Members {
+    /// FIFO: the first and the last message.
     head: u32,
     tail: u32,
+    /// Standard: the messages that can be served.
+    share: Option<Box<Share>>,
 }
 
-impl Ends {
-    const EMPTY: Self = Self {
+impl Members {
+    const NONE: Self = Self {
         head: NO_SLOT,
         tail: NO_SLOT,
+        share: None,
     };
+}
+
+/// The part of a standard queue's messages that belongs to one group.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    pub(crate) line: Line,
+    pub(crate) available: u32,
+    pub(crate) in_flight: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) groups: CowVec<Group>,
     pub(crate) free: CowVec<u32>,
-    ends: Vec<Ends>,
+    members: Vec<Members>,
     index: HashTable<u32>,
 }
 
 impl Groups {
     pub(crate) fn restore(groups: CowVec<Group>, free: CowVec<u32>) -> Self {
         let mut restored = Self {
-            ends: vec![Ends::EMPTY; groups.len()],
+            members: std::iter::repeat_with(|| Members::NONE)
+                .take(groups.len())
+                .collect(),
             groups,
             free,
             index: HashTable::default(),
@@ -80,7 +97,7 @@ impl Groups {
 
     /// Returns the first message of the group.
     pub(crate) fn head(&self, index: u32) -> Option<Slot> {
-        Some(self.ends[index as usize].head)
+        Some(self.members[index as usize].head)
             .filter(|slot| *slot != NO_SLOT)
             .map(Slot)
     }
@@ -112,7 +129,7 @@ impl Groups {
             None => {
                 let index = u32::try_from(self.groups.len()).expect("group indexes are 32 bits");
                 self.groups.push(group);
-                self.ends.push(Ends::EMPTY);
+                self.members.push(Members::NONE);
                 index
             }
         };
@@ -133,9 +150,20 @@ impl Groups {
         table.insert_unique(hash_of(&index), index, hash_of);
     }
 
+    /// Returns a standard queue's share of this group.
+    pub(crate) fn share(&mut self, index: u32) -> &mut Share {
+        self.members[index as usize].share.get_or_insert_default()
+    }
+
+    /// Returns how many messages of a standard queue's group are available, and how many in flight.
+    pub(crate) fn share_counts(&self, index: u32) -> (u32, u32) {
+        let share = self.members[index as usize].share.as_ref();
+        share.map_or((0, 0), |share| (share.available, share.in_flight))
+    }
+
     /// Puts a message at the end of its group's list.
     pub(crate) fn append(&mut self, slab: &mut Slab, index: u32, slot: Slot) {
-        let ends = &mut self.ends[index as usize];
+        let ends = &mut self.members[index as usize];
         let links = slab.links_mut(slot);
         (links.previous, links.next) = (ends.tail, NO_SLOT);
         if ends.tail == NO_SLOT {
@@ -149,7 +177,7 @@ impl Groups {
     /// Takes a message out of its group's list.
     pub(crate) fn unlink(&mut self, slab: &mut Slab, index: u32, slot: Slot) {
         let (previous, next) = (slab.links(slot).previous, slab.links(slot).next);
-        let ends = &mut self.ends[index as usize];
+        let ends = &mut self.members[index as usize];
         if previous == NO_SLOT {
             ends.head = next;
         } else {
@@ -182,7 +210,7 @@ impl Groups {
         if let Ok(entry) = self.index.find_entry(hash, |other| *other == index) {
             entry.remove();
         }
-        self.ends[index as usize] = Ends::EMPTY;
+        self.members[index as usize] = Members::NONE;
         self.free.push(index);
     }
 }

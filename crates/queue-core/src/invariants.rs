@@ -1,12 +1,13 @@
 //! Whole-state checks for tests and the simulator. They walk everything, so they are not for the hot path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use types::{QueueId, Slot};
 
 use crate::Partition;
-use crate::header::{Delivery, NO_GROUP};
-use crate::queue::Counters;
+use crate::header::{Delivery, Header, NO_GROUP};
+use crate::queue::{Counters, FairPlace, Queue};
+use crate::task::{MoveTask, TaskStatus};
 
 impl Partition {
     /// Panics if the state contradicts itself.
@@ -70,7 +71,14 @@ impl Partition {
             origins,
             "dead-letter sources"
         );
+        let named = |queue: &Queue| {
+            let policy = queue.attributes().redrive_policy.as_ref()?;
+            Some((policy.dead_letter_queue.clone(), queue.key().clone()))
+        };
+        let named: BTreeSet<_> = self.queues.values().filter_map(named).collect();
+        assert_eq!(named, self.redrives, "queues that name a dead-letter queue");
         self.check_groups(&groups);
+        self.check_tasks();
     }
 
     fn check_groups(&self, messages: &BTreeMap<u32, u32>) {
@@ -86,6 +94,10 @@ impl Partition {
                 continue;
             };
             if queue.record.generation != group.generation {
+                continue;
+            }
+            if !queue.is_fifo() {
+                self.check_share(queue, index);
                 continue;
             }
             let head = self.groups.head(index);
@@ -114,6 +126,75 @@ impl Partition {
                     .filter(|next| *next != crate::slab::NO_SLOT)
                     .map(Slot);
             }
+        }
+    }
+
+    /// Checks a group of a standard queue: its counts, and its place in the order of service.
+    fn check_share(&self, queue: &Queue, index: u32) {
+        let of_group = self.slab.headers.iter().filter(|header| header.group == index);
+        let live = of_group.filter(|header| header.sequence >= queue.record.floor);
+        let (mut available, mut in_flight) = (0, 0);
+        for header in live {
+            match header.delivery {
+                Delivery::Delayed => {}
+                Delivery::Available => available += 1,
+                Delivery::InFlight => in_flight += 1,
+            }
+        }
+        assert_eq!(
+            self.groups.share_counts(index),
+            (available, in_flight),
+            "share of group {index}"
+        );
+        let place = FairPlace {
+            in_flight,
+            ticket: self.groups.get(index).ticket,
+            group: index,
+        };
+        assert_eq!(
+            queue.fair.contains(&place),
+            available > 0,
+            "place of group {index}"
+        );
+    }
+
+    /// Checks that running move tasks know how many messages they have left, and that each is in all tables.
+    fn check_tasks(&self) {
+        let running = |task: &&MoveTask| task.status == TaskStatus::Running;
+        let running = self.tasks.values().filter(running);
+        let running: BTreeSet<_> = running.map(|task| (task.next_at, task.source)).collect();
+        assert_eq!(running, self.running, "running tasks");
+        let sources: BTreeSet<_> = running.iter().map(|(_, source)| *source).collect();
+        let emptied = |queue: &&Queue| queue.record.moving.is_some();
+        let emptied = self.queues.values().filter(emptied).map(Queue::id);
+        assert_eq!(
+            emptied.collect::<BTreeSet<_>>(),
+            sources,
+            "queues that are emptied"
+        );
+        for (id, queue) in &self.queues {
+            let Some(moving) = queue.record.moving else {
+                continue;
+            };
+            let passed = queue.ready.range(..=moving.passed);
+            let mut heads = passed.filter_map(|(_, group)| self.groups.head(*group));
+            assert!(
+                heads.all(|slot| self.slab.header(slot).sequence >= moving.boundary),
+                "a group was passed over that the task of {} has to look at",
+                queue.key()
+            );
+            let is_left = |header: &&Header| {
+                header.queue == *id
+                    && header.sequence >= queue.record.floor
+                    && header.sequence < moving.boundary
+            };
+            let left = self.slab.headers.iter().filter(is_left).count() as u64;
+            assert_eq!(
+                left,
+                moving.remaining,
+                "messages left to the task of {}",
+                queue.key()
+            );
         }
     }
 }

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attempts;
 pub mod attributes;
 mod codec;
 pub mod command;
@@ -21,15 +22,18 @@ mod cow;
 mod deduplication;
 mod entry;
 mod error;
+mod fair;
 mod group;
 mod header;
 mod invariants;
 mod lifecycle;
+mod line;
 mod outcome;
 mod partition;
 mod queue;
 mod slab;
 mod snapshot;
+mod task;
 mod timers;
 
 pub use attributes::{AttributeChange, AttributeName, QueueAttributes, RedrivePolicy};
@@ -42,3 +46,4 @@ pub use outcome::{Applied, Delivery, Effect, Enqueued, Outcome};
 pub use partition::{Context, Partition};
 pub use queue::{Counters, Queue};
 pub use snapshot::{PartitionSnapshot, RestoreError};
+pub use task::{MoveTask, TaskFailure, TaskId, TaskStatus};

@@ -4,6 +4,7 @@ use types::{LeaseToken, QueueId, Slot, Timestamp};
 
 use crate::group::Groups;
 use crate::header::{Delivery, Header, NO_GROUP};
+use crate::line::Whose;
 use crate::partition::Origin;
 use crate::timers::Lapse;
 use crate::{Effect, Partition};
@@ -25,15 +26,23 @@ impl Partition {
             .expect("the caller found the queue");
         *queue.counters.of(header.delivery) += 1;
         queue.push_age(&self.slab, header.age_from, header.sequence, slot);
-        if header.group == NO_GROUP {
-            if header.delivery == Delivery::Available {
-                queue.push_fresh(header.sequence, slot);
-                self.effects.push(Effect::Available(header.queue));
-            }
-        } else {
+        if header.group != NO_GROUP {
             self.groups.get_mut(header.group).messages += 1;
+        }
+        if queue.is_fifo() {
             self.groups.append(&mut self.slab, header.group, slot);
             self.refresh_group(header.group);
+        } else {
+            queue
+                .line
+                .clean(Whose::Queue, &mut self.slab, header.queue, queue.counters.visible);
+            if header.delivery == Delivery::Available {
+                queue.line.push_fresh(header.sequence, slot);
+                self.effects.push(Effect::Available(header.queue));
+            }
+            if header.group != NO_GROUP {
+                self.fair_enter(slot, &header);
+            }
         }
         if header.delivery != Delivery::Available {
             self.hidden += 1;
@@ -67,43 +76,50 @@ impl Partition {
             "only a hidden message is shown"
         );
         self.change_delivery(slot, Delivery::Available);
-        if header.group == NO_GROUP {
-            let queue = self
-                .queues
-                .get_mut(&header.queue)
-                .expect("a live message has a queue");
-            queue.push_returned(&mut self.slab, header.sequence, slot);
-            self.effects.push(Effect::Available(header.queue));
-        } else {
+        let queue = self
+            .queues
+            .get_mut(&header.queue)
+            .expect("a live message has a queue");
+        if queue.is_fifo() {
             self.refresh_group(header.group);
+        } else {
+            queue
+                .line
+                .push_returned(Whose::Queue, &mut self.slab, header.sequence, slot);
+            self.effects.push(Effect::Available(header.queue));
         }
     }
 
     /// Hides a message until `visible_at`: it is in flight.
     pub(crate) fn hide(&mut self, slot: Slot, visible_at: Timestamp) {
-        if self.slab.header(slot).delivery != Delivery::InFlight {
+        let header = *self.slab.header(slot);
+        if header.delivery != Delivery::InFlight {
             self.change_delivery(slot, Delivery::InFlight);
         }
         self.slab.header_mut(slot).visible_at = visible_at;
         self.schedule(slot);
-        let group = self.slab.header(slot).group;
-        if group != NO_GROUP {
-            self.refresh_group(group);
+        if self.queues[&header.queue].is_fifo() {
+            self.refresh_group(header.group);
         }
     }
 
     fn change_delivery(&mut self, slot: Slot, to: Delivery) {
-        let header = self.slab.header_mut(slot);
-        let from = std::mem::replace(&mut header.delivery, to);
-        let id = header.queue;
-        let queue = self.queues.get_mut(&id).expect("a live message has a queue");
+        let header = *self.slab.header(slot);
+        self.slab.header_mut(slot).delivery = to;
+        let queue = self
+            .queues
+            .get_mut(&header.queue)
+            .expect("a live message has a queue");
         let was_at_limit = queue.is_at_limit();
-        *queue.counters.of(from) -= 1;
+        *queue.counters.of(header.delivery) -= 1;
         *queue.counters.of(to) += 1;
         self.hidden += usize::from(to != Delivery::Available);
-        self.hidden -= usize::from(from != Delivery::Available);
+        self.hidden -= usize::from(header.delivery != Delivery::Available);
         if was_at_limit && !queue.is_at_limit() {
-            self.effects.push(Effect::Available(id));
+            self.effects.push(Effect::Available(header.queue));
+        }
+        if header.group != NO_GROUP && !queue.is_fifo() {
+            self.fair_change(slot, &header, to);
         }
     }
 
@@ -125,10 +141,17 @@ impl Partition {
         if was_at_limit && !queue.is_at_limit() {
             self.effects.push(Effect::Available(header.queue));
         }
+        queue
+            .record
+            .moving
+            .iter_mut()
+            .for_each(|moving| moving.left(header.sequence));
         self.hidden -= usize::from(header.delivery != Delivery::Available);
-        if header.group != NO_GROUP {
+        if queue.is_fifo() {
             self.groups.unlink(&mut self.slab, header.group, slot);
             self.refresh_group(header.group);
+        } else if header.group != NO_GROUP {
+            self.fair_leave(&header);
         }
     }
 
@@ -143,7 +166,7 @@ impl Partition {
         self.effects.push(Effect::Freed(slot));
     }
 
-    fn release_origin(&mut self, id: QueueId) {
+    pub(crate) fn release_origin(&mut self, id: QueueId) {
         if let Some(origin) = self.origins.get_mut(&id) {
             origin.messages -= 1;
             if origin.messages == 0 {
@@ -184,59 +207,62 @@ impl Partition {
     pub(crate) fn set_ticket(&mut self, index: u32, ticket: i64) {
         let Self { groups, queues, .. } = self;
         let group = Groups::get_mut(groups, index);
-        let ready = &mut queues
-            .get_mut(&group.queue)
-            .expect("a live group has a queue")
-            .ready;
+        let queue = queues.get_mut(&group.queue).expect("a live group has a queue");
         if group.ticket != 0 {
-            ready.remove(&group.ticket);
+            queue.ready.remove(&group.ticket);
         }
         group.ticket = ticket;
         if ticket != 0 {
-            ready.insert(ticket, index);
+            queue.ready.insert(ticket, index);
+            queue
+                .record
+                .moving
+                .iter_mut()
+                .for_each(|moving| moving.enters(ticket));
         }
     }
 
     /// Moves a message to the end of a dead-letter queue. Its content, age (but for FIFO), times and shown count stay.
     pub(crate) fn dead_letter(&mut self, slot: Slot, target: QueueId) {
         let old = *self.slab.header(slot);
-        self.leave(slot);
-        if old.group != NO_GROUP {
-            let name = self.groups.get(old.group).name.clone();
-            let generation = self
-                .queues
-                .get(&target)
-                .expect("the caller found the queue")
-                .record
-                .generation;
-            let group = self.groups.find_or_insert(target, generation, &name);
-            self.slab.header_mut(slot).group = group;
-        }
         let source = self.queues.get(&old.queue).expect("a live message has a queue");
         let origin = Origin {
             key: source.key().clone(),
             messages: 0,
         };
         self.origins.entry(old.queue).or_insert(origin).messages += 1;
+        let is_fifo = source.is_fifo();
+        let clock = self.clock;
+        self.effects.push(Effect::DeadLettered { from: old.queue });
+        self.transfer(slot, target, |header| {
+            header.origin = old.queue;
+            if is_fifo {
+                header.age_from = clock;
+            }
+        });
         self.release_origin(old.origin);
+    }
+
+    /// Moves a message to the end of another queue of the same type, where it is available at once; `change` changes
+    /// what else the move changes.
+    pub(crate) fn transfer(&mut self, slot: Slot, target: QueueId, change: impl FnOnce(&mut Header)) {
+        let old = *self.slab.header(slot);
+        self.leave(slot);
         let queue = self.queues.get_mut(&target).expect("the caller found the queue");
         let sequence = queue.take_sequence();
-        let is_fifo = queue.is_fifo();
+        let name = (old.group != NO_GROUP).then(|| self.groups.get(old.group).name.clone());
+        let group = self.group_for(target, name.as_deref());
+        self.slab.unlist(slot);
         let clock = self.clock;
-        let links = self.slab.links_mut(slot);
-        (links.timer_at, links.is_returned) = (Timestamp::NEVER, false);
         let header = self.slab.header_mut(slot);
         header.queue = target;
         header.sequence = sequence;
-        header.origin = old.queue;
+        header.group = group;
         header.receives_here = 0;
         header.token = LeaseToken(0);
         header.delivery = Delivery::Available;
         header.visible_at = clock;
-        if is_fifo {
-            header.age_from = clock;
-        }
-        self.effects.push(Effect::DeadLettered { from: old.queue });
+        change(header);
         self.enter(slot);
         // Counted down last: a queue may be its own dead-letter queue, and then both groups are one.
         if old.group != NO_GROUP {

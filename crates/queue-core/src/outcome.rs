@@ -24,6 +24,8 @@ pub enum Outcome {
     Enqueued(Vec<Result<Enqueued, QueueError>>),
     /// A receive: the messages taken, in order; none if nothing was due.
     Received(Vec<Delivery>),
+    /// A move task that was cancelled had moved so many messages.
+    Moved(u64),
     /// A delete or visibility change: one result for each entry.
     Entries(Vec<Result<(), QueueError>>),
 }
@@ -65,6 +67,13 @@ pub enum Effect {
     DeadLettered {
         /// The queue that it left.
         from: QueueId,
+    },
+    /// A move task gave the message of this slot a new id: its content has to say so.
+    Renamed {
+        /// The message.
+        slot: Slot,
+        /// Its id from now on.
+        message_id: MessageId,
     },
     /// The queue is gone: its waiters end.
     QueueDeleted(QueueId),

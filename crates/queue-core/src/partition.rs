@@ -1,6 +1,6 @@
 //! The partition: all queues of one unit of order, and what every command does before and after its own work.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use types::{LeaseToken, LogIndex, QueueId, QueueKey, QueueName, Slot, TenantId, Timestamp, WallTime};
 
@@ -8,6 +8,7 @@ use crate::group::Groups;
 use crate::header::Delivery;
 use crate::queue::Queue;
 use crate::slab::Slab;
+use crate::task::MoveTask;
 use crate::timers::Timers;
 use crate::{Applied, Command, Effect, commands};
 
@@ -63,6 +64,15 @@ pub struct Partition {
     pub(crate) deleted_order: VecDeque<(Timestamp, QueueKey)>,
     pub(crate) origins: BTreeMap<QueueId, Origin>,
     pub(crate) timers: Timers,
+    /// Dead-letter queues, each with the queues that name it.
+    pub(crate) redrives: BTreeSet<(QueueKey, QueueKey)>,
+    /// Move tasks of each source in the order in which they started.
+    pub(crate) tasks: BTreeMap<(QueueId, u64), MoveTask>,
+    pub(crate) last_task: u64,
+    /// When running tasks have something to do; a source has at most one.
+    pub(crate) running: BTreeSet<(Timestamp, QueueId)>,
+    /// The wall clock of the command that is applied.
+    pub(crate) wall: WallTime,
     /// Messages with a running delay or lease.
     pub(crate) hidden: usize,
     /// Slots of purged messages that are not reclaimed yet, and where the search for them goes on.
@@ -86,7 +96,9 @@ impl Partition {
             Budget::COMMAND
         };
         self.clock = self.clock.max(context.at);
-        self.settle(budget.transitions);
+        self.wall = context.wall;
+        let settled = self.settle(budget.transitions);
+        self.run_tasks(budget.transitions - settled);
         self.reclaim(budget.reclaim_slots);
         let outcome = commands::apply(self, context, command);
         Applied {
@@ -124,6 +136,33 @@ impl Partition {
             .filter(move |name| after.is_none_or(|after| *name > after))
     }
 
+    /// Returns the names of a tenant's queues that have this one as their dead-letter queue, in order.
+    pub fn dead_letter_sources<'a>(&'a self, key: &'a QueueKey) -> impl Iterator<Item = &'a QueueName> {
+        self.redrives
+            .range((key.clone(), first_key(key.tenant))..)
+            .take_while(move |(dlq, source)| dlq == key && source.tenant == key.tenant)
+            .map(|(_, source)| &source.name)
+    }
+
+    /// Enters a queue among the sources of its dead-letter queue.
+    pub(crate) fn list_source(&mut self, id: QueueId) {
+        if let Some(pair) = self.queue(id).and_then(redrive) {
+            self.redrives.insert(pair);
+        }
+    }
+
+    /// Takes a queue out of the sources of its dead-letter queue.
+    pub(crate) fn unlist_source(&mut self, id: QueueId) {
+        if let Some(pair) = self.queue(id).and_then(redrive) {
+            self.redrives.remove(&pair);
+        }
+    }
+
+    /// Returns all queues in the order in which they were created.
+    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.values()
+    }
+
     /// Returns the number of queues.
     pub fn queue_count(&self) -> usize {
         self.queues.len()
@@ -132,6 +171,14 @@ impl Partition {
     /// Whether a receive from this queue would find a message, due timers aside.
     pub fn has_available(&self, id: QueueId) -> bool {
         self.queue(id).is_some_and(Queue::has_available)
+    }
+
+    /// Whether a receive under the id of this attempt would repeat an earlier one, or be refused because of it: it
+    /// has to be decided by a command though no message may be available.
+    pub fn knows_attempt(&self, id: QueueId, attempt: &[u8; 16], at: Timestamp) -> bool {
+        self.queue(id)
+            .and_then(|queue| queue.attempts.find(attempt, at))
+            .is_some_and(|earlier| earlier.visible_at > at)
     }
 
     /// Returns the seal keys, the one in use last.
@@ -295,6 +342,12 @@ impl Partition {
     }
 }
 
+/// Returns a queue behind the name of its dead-letter queue.
+fn redrive(queue: &Queue) -> Option<(QueueKey, QueueKey)> {
+    let policy = queue.attributes().redrive_policy.as_ref()?;
+    Some((policy.dead_letter_queue.clone(), queue.key().clone()))
+}
+
 fn first_key(tenant: TenantId) -> QueueKey {
     // "-" sorts before every other character of a queue name.
     let name = "-".parse().expect("a hyphen is a queue name");
@@ -326,6 +379,7 @@ mod tests {
             max: u32::try_from(MESSAGES).unwrap() + 10,
             visibility_timeout_seconds: Some(timeout),
             is_long_poll: false,
+            attempt: None,
         };
         let Outcome::Received(deliveries) = apply(partition, seconds, &receive) else {
             unreachable!("a receive has messages");

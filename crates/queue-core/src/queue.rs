@@ -1,15 +1,18 @@
 //! One queue: its attributes, its counters, and the orders in which its messages are received and expire.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use types::{QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime, limits};
 
+use crate::attempts::Attempts;
 use crate::attributes::QueueAttributes;
 use crate::deduplication::Memory;
-use crate::header::{Delivery, Header};
+use crate::header::Delivery;
+use crate::line::{Entry, Line};
 use crate::slab::Slab;
+use crate::task::Moving;
 
 /// How many messages a queue holds, each counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,14 +61,21 @@ pub(crate) struct Record {
     /// Counts purges: groups of an older generation are gone.
     pub(crate) generation: u32,
     pub(crate) purged_at: Option<Timestamp>,
+    /// Standard: whether a message ever had a group, so that groups are served in turn.
+    pub(crate) is_fair: bool,
+    /// Standard: takes so far, modulo four. Every fourth is the oldest message whatever its group.
+    pub(crate) takes: u8,
+    /// The move task that empties the queue.
+    pub(crate) moving: Option<Moving>,
 }
 
-/// A message in a list of its queue; kept small, because there are two lists with every message in them.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, packed(4))]
-struct Entry {
-    sequence: Sequence,
-    slot: Slot,
+/// The place of a message group of a standard queue in the order of service: fewest in flight first, then the one
+/// that was served longest ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FairPlace {
+    pub(crate) in_flight: u32,
+    pub(crate) ticket: i64,
+    pub(crate) group: u32,
 }
 
 /// One queue.
@@ -74,12 +84,14 @@ pub struct Queue {
     pub(crate) record: Record,
     pub(crate) counters: Counters,
     pub(crate) deduplication: Memory,
+    /// FIFO: receives that can be repeated.
+    pub(crate) attempts: Attempts,
     /// FIFO: groups that can be served, by ticket.
     pub(crate) ready: BTreeMap<i64, u32>,
-    /// Standard: messages that became available when they were added, in order.
-    fresh: VecDeque<Entry>,
-    /// Standard: messages that became available later.
-    returned: BinaryHeap<Reverse<(Sequence, Slot)>>,
+    /// Standard: the available messages.
+    pub(crate) line: Line,
+    /// Standard: groups that have available messages, in the order in which they are to be served.
+    pub(crate) fair: BTreeSet<FairPlace>,
     /// All messages in the order of age, but for the late ones.
     ages: VecDeque<Entry>,
     /// Messages that came with an age: dead-letter moves.
@@ -99,9 +111,10 @@ impl Queue {
             record,
             counters: Counters::default(),
             deduplication: Memory::default(),
+            attempts: Attempts::default(),
             ready: BTreeMap::new(),
-            fresh: VecDeque::new(),
-            returned: BinaryHeap::new(),
+            line: Line::default(),
+            fair: BTreeSet::new(),
             ages: VecDeque::new(),
             late_ages: BinaryHeap::new(),
             last_age: Timestamp::ZERO,
@@ -174,54 +187,6 @@ impl Queue {
         sequence
     }
 
-    /// Enters a message that is available from the start; it is the newest of the queue.
-    pub(crate) fn push_fresh(&mut self, sequence: Sequence, slot: Slot) {
-        self.fresh.push_back(Entry { sequence, slot });
-    }
-
-    /// Enters a message that became available again, or after its delay.
-    pub(crate) fn push_returned(&mut self, slab: &mut Slab, sequence: Sequence, slot: Slot) {
-        if !std::mem::replace(&mut slab.links_mut(slot).is_returned, true) {
-            self.returned.push(Reverse((sequence, slot)));
-        }
-    }
-
-    /// Takes the oldest available message of a standard queue off its list.
-    pub(crate) fn pop_available(&mut self, slab: &mut Slab) -> Option<Slot> {
-        let id = self.id();
-        let is_available =
-            |header: Option<&Header>| header.is_some_and(|header| header.delivery == Delivery::Available);
-        while let Some(Entry { sequence, slot }) = self.fresh.front().copied() {
-            if is_available(slab.find(id, sequence, slot)) {
-                break;
-            }
-            self.fresh.pop_front();
-        }
-        while let Some(Reverse((sequence, slot))) = self.returned.peek().copied() {
-            let header = slab.find(id, sequence, slot);
-            if is_available(header) {
-                break;
-            }
-            if header.is_some() {
-                slab.links_mut(slot).is_returned = false;
-            }
-            self.returned.pop();
-        }
-        let fresh = self.fresh.front().map(|entry| entry.sequence);
-        let returned = self.returned.peek().map(|entry| entry.0);
-        match (fresh, returned) {
-            (Some(fresh), returned) if returned.is_none_or(|(sequence, _)| fresh < sequence) => {
-                self.fresh.pop_front().map(|entry| entry.slot)
-            }
-            (_, Some((_, slot))) => {
-                self.returned.pop();
-                slab.links_mut(slot).is_returned = false;
-                Some(slot)
-            }
-            (_, None) => None,
-        }
-    }
-
     /// Enters a message in the order of expiry.
     pub(crate) fn push_age(&mut self, slab: &Slab, age_from: Timestamp, sequence: Sequence, slot: Slot) {
         let id = self.record.id;
@@ -270,15 +235,41 @@ impl Queue {
         self.late_ages.len()
     }
 
+    /// Returns the messages whose delay still runs, in the order in which they were sent.
+    pub(crate) fn delayed(&self, slab: &Slab) -> Vec<Slot> {
+        if self.counters.delayed == 0 {
+            return Vec::new();
+        }
+        let id = self.id();
+        let late = self
+            .late_ages
+            .iter()
+            .map(|Reverse((_, sequence, slot))| (*sequence, *slot));
+        let all = self.ages.iter().map(|entry| (entry.sequence, entry.slot));
+        let is_delayed = |(sequence, slot): &(Sequence, Slot)| {
+            slab.find(id, *sequence, *slot)
+                .is_some_and(|header| header.delivery == Delivery::Delayed)
+        };
+        let mut delayed: Vec<_> = all.chain(late).filter(is_delayed).collect();
+        delayed.sort_unstable();
+        delayed.dedup();
+        delayed.into_iter().map(|(_, slot)| slot).collect()
+    }
+
     /// Forgets every message: they were purged.
     pub(crate) fn clear(&mut self) {
         self.record.floor = self.record.next_sequence;
         self.record.generation += 1;
         self.counters = Counters::default();
         self.deduplication = Memory::default();
+        self.attempts = Attempts::default();
+        self.record.is_fair = false;
+        if let Some(moving) = &mut self.record.moving {
+            moving.remaining = 0;
+        }
         self.ready.clear();
-        self.fresh = VecDeque::new();
-        self.returned = BinaryHeap::new();
+        self.line = Line::default();
+        self.fair.clear();
         self.ages = VecDeque::new();
         self.late_ages = BinaryHeap::new();
     }

@@ -4,6 +4,7 @@ use types::{QueueId, Sequence, Slot, Timestamp};
 
 use crate::cow::CowVec;
 use crate::header::Header;
+use crate::line::Whose;
 
 /// No slot: the end of a list.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
@@ -17,8 +18,6 @@ pub(crate) struct Links {
     pub(crate) next: u32,
     /// The time under which the slot stands in the timer heap; `NEVER` if it does not.
     pub(crate) timer_at: Timestamp,
-    /// Whether the slot stands in its queue's heap of returned messages.
-    pub(crate) is_returned: bool,
 }
 
 impl Links {
@@ -26,7 +25,6 @@ impl Links {
         previous: NO_SLOT,
         next: NO_SLOT,
         timer_at: Timestamp::NEVER,
-        is_returned: false,
     };
 }
 
@@ -35,13 +33,21 @@ pub(crate) struct Slab {
     pub(crate) headers: CowVec<Header>,
     pub(crate) free: CowVec<u32>,
     links: Vec<Links>,
+    /// For each line that a slot can stand in, whether it stands among the returned messages there. A column of its
+    /// own: beside the links it would take eight bytes of padding a message.
+    marks: Vec<u8>,
 }
 
 impl Slab {
     /// Takes the slab of a snapshot; every slot's links are still empty.
     pub(crate) fn restore(headers: CowVec<Header>, free: CowVec<u32>) -> Self {
-        let links = vec![Links::NONE; headers.len()];
-        Self { headers, free, links }
+        let (links, marks) = (vec![Links::NONE; headers.len()], vec![0; headers.len()]);
+        Self {
+            headers,
+            free,
+            links,
+            marks,
+        }
     }
 
     pub(crate) fn insert(&mut self, header: Header) -> Slot {
@@ -52,12 +58,13 @@ impl Slab {
         let slot = u32::try_from(self.headers.len()).expect("the slab is bounded below 4 billion messages");
         self.headers.push(header);
         self.links.push(Links::NONE);
+        self.marks.push(0);
         Slot(slot)
     }
 
     pub(crate) fn release(&mut self, slot: Slot) {
         *self.header_mut(slot) = Header::FREE;
-        *self.links_mut(slot) = Links::NONE;
+        self.unlist(slot);
         self.free.push(slot.0);
     }
 
@@ -71,6 +78,24 @@ impl Slab {
         self.headers
             .get_mut(slot.0 as usize)
             .expect("slots come from this slab")
+    }
+
+    /// Forgets which lists a slot stands in: its message is about to be another one to them.
+    pub(crate) fn unlist(&mut self, slot: Slot) {
+        *self.links_mut(slot) = Links::NONE;
+        self.marks[slot.0 as usize] = 0;
+    }
+
+    /// Marks whether a slot stands among the returned messages of a line; returns whether it did.
+    pub(crate) fn mark_returned(&mut self, slot: Slot, whose: Whose, is_returned: bool) -> bool {
+        let marks = &mut self.marks[slot.0 as usize];
+        let was_returned = *marks & whose.mark() != 0;
+        *marks = if is_returned {
+            *marks | whose.mark()
+        } else {
+            *marks & !whose.mark()
+        };
+        was_returned
     }
 
     pub(crate) fn links(&self, slot: Slot) -> &Links {

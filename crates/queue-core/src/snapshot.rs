@@ -12,15 +12,18 @@ use serde::{Deserialize, Serialize};
 use types::{LeaseToken, LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
 
 use crate::Partition;
+use crate::attempts::{Attempt, Attempts};
 use crate::attributes::QueueAttributes;
-use crate::codec::{DecodeError, Decoder, put_block, put_u32, put_u64, read_block, write_block};
+use crate::codec::{DecodeError, Decoder, put_block, put_length, put_u32, put_u64, read_block, write_block};
 use crate::cow::{CowDeque, CowVec};
 use crate::deduplication::{Accepted, Memory};
+use crate::entry::{handle, put_handle, repeat};
 use crate::group::{Group, Groups};
 use crate::header::{Delivery, Header, NO_GROUP};
 use crate::partition::Origin;
 use crate::queue::{Queue, Record, Settings};
 use crate::slab::Slab;
+use crate::task::{MoveTask, Moving, TaskStatus};
 
 const MAGIC: &[u8; 8] = b"HFSTATE\x01";
 /// Headers or groups in one block.
@@ -34,7 +37,7 @@ pub struct PartitionSnapshot {
     free: CowVec<u32>,
     groups: CowVec<Group>,
     free_groups: CowVec<u32>,
-    queues: Vec<(Record, CowDeque<Accepted>)>,
+    queues: Vec<(Record, CowDeque<Accepted>, CowDeque<Attempt>)>,
 }
 
 /// Bytes that are not a snapshot, or one that cannot be read.
@@ -60,6 +63,8 @@ struct Root {
     seal_keys: Vec<[u8; 32]>,
     deleted_names: Vec<(Timestamp, QueueKey)>,
     origins: Vec<(QueueId, QueueKey, u64)>,
+    tasks: Vec<(u64, MoveTask)>,
+    last_task: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -74,6 +79,9 @@ struct StoredQueue {
     floor: Sequence,
     generation: u32,
     purged_at: Option<Timestamp>,
+    is_fair: bool,
+    takes: u8,
+    moving: Option<Moving>,
 }
 
 impl Partition {
@@ -99,6 +107,12 @@ impl Partition {
                     .map(|(key, at)| (*at, key.clone()))
                     .collect(),
                 origins: origins.collect(),
+                tasks: self
+                    .tasks
+                    .iter()
+                    .map(|((_, number), task)| (*number, task.clone()))
+                    .collect(),
+                last_task: self.last_task,
             },
             headers: self.slab.headers.clone(),
             free: self.slab.free.clone(),
@@ -107,7 +121,13 @@ impl Partition {
             queues: self
                 .queues
                 .values()
-                .map(|queue| (queue.record.clone(), queue.deduplication.ring.clone()))
+                .map(|queue| {
+                    (
+                        queue.record.clone(),
+                        queue.deduplication.ring.clone(),
+                        queue.attempts.ring.clone(),
+                    )
+                })
                 .collect(),
         }
     }
@@ -137,6 +157,7 @@ impl Partition {
             let stored: StoredQueue = postcard(&read_block(input)?)?;
             let mut queue = Queue::new(stored.into());
             queue.deduplication = Memory::restore(read_vec(input, accepted)?.iter().copied());
+            queue.attempts = Attempts::restore(read_vec(input, attempt)?.iter().cloned());
             queues.insert(queue.id(), queue);
         }
         let partition = Self {
@@ -166,6 +187,18 @@ impl Partition {
             last_ticket: root.last_ticket,
             first_ticket: root.first_ticket,
             seal_keys: root.seal_keys,
+            running: root
+                .tasks
+                .iter()
+                .filter(|(_, task)| task.status == TaskStatus::Running)
+                .map(|(_, task)| (task.next_at, task.source))
+                .collect(),
+            tasks: root
+                .tasks
+                .into_iter()
+                .map(|(number, task)| ((task.source, number), task))
+                .collect(),
+            last_task: root.last_task,
             ..Self::default()
         };
         partition.rebuild()
@@ -178,7 +211,13 @@ impl Partition {
             let slot = Slot(u32::try_from(at).map_err(|_| DecodeError::Invalid("slab"))?);
             let header = self.slab.header(slot);
             if !header.is_free() {
-                if header.group != NO_GROUP && header.group as usize >= self.groups.groups.len() {
+                let group = self.groups.groups.get(header.group as usize);
+                let fits = if header.group == NO_GROUP {
+                    self.queue(header.queue).is_none_or(|queue| !queue.is_fifo())
+                } else {
+                    group.is_some_and(|group| group.queue == header.queue)
+                };
+                if !fits {
                     return Err(DecodeError::Invalid("message group").into());
                 }
                 if self.is_live(slot) {
@@ -202,7 +241,20 @@ impl Partition {
             queue.push_age(&self.slab, age_from, sequence, slot);
         }
         let ids: Vec<_> = self.queues.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.schedule_expiry(id));
+        for id in ids {
+            self.schedule_expiry(id);
+            self.list_source(id);
+        }
+        let emptied = |queue: &&Queue| queue.record.moving.is_some();
+        let fits = |(_, source): &(Timestamp, QueueId)| {
+            let moving = self.queue(*source).and_then(|queue| queue.record.moving);
+            moving.is_some_and(|moving| self.tasks.contains_key(&(*source, moving.task)))
+        };
+        if self.queues.values().filter(emptied).count() != self.running.len()
+            || !self.running.iter().all(fits)
+        {
+            return Err(DecodeError::Invalid("move task").into());
+        }
         self.relist_groups();
         Ok(self)
     }
@@ -214,10 +266,15 @@ impl Partition {
             .get_mut(&header.queue)
             .expect("a live message has a queue");
         *queue.counters.of(header.delivery) += 1;
-        if header.group != NO_GROUP {
+        if queue.is_fifo() {
             self.groups.append(&mut self.slab, header.group, slot);
-        } else if header.delivery == Delivery::Available {
-            queue.push_fresh(header.sequence, slot);
+        } else {
+            if header.delivery == Delivery::Available {
+                queue.line.push_fresh(header.sequence, slot);
+            }
+            if header.group != NO_GROUP {
+                self.fair_enter(slot, &header);
+            }
         }
         if header.delivery != Delivery::Available {
             self.hidden += 1;
@@ -232,6 +289,7 @@ impl Partition {
             let (ticket, generation) = (group.ticket, group.generation);
             if ticket != 0
                 && let Some(queue) = self.queues.get_mut(&group.queue)
+                && queue.is_fifo()
                 && queue.record.generation == generation
             {
                 queue.ready.insert(ticket, index);
@@ -251,9 +309,10 @@ impl PartitionSnapshot {
         write_vec(out, &self.free_groups, |out, index| put_u32(out, *index))?;
         let count = u32::try_from(self.queues.len()).map_err(io::Error::other)?;
         write_block(out, &count.to_le_bytes())?;
-        for (record, ring) in &self.queues {
+        for (record, ring, attempts) in &self.queues {
             write_block(out, &to_postcard(&StoredQueue::from(record)))?;
             write_all(out, ring.len(), ring.iter(), put_accepted)?;
+            write_all(out, attempts.len(), attempts.iter(), put_attempt)?;
         }
         Ok(())
     }
@@ -278,6 +337,9 @@ impl From<&Record> for StoredQueue {
             floor: record.floor,
             generation: record.generation,
             purged_at: record.purged_at,
+            is_fair: record.is_fair,
+            takes: record.takes,
+            moving: record.moving,
         }
     }
 }
@@ -297,6 +359,9 @@ impl From<StoredQueue> for Record {
             floor: stored.floor,
             generation: stored.generation,
             purged_at: stored.purged_at,
+            is_fair: stored.is_fair,
+            takes: stored.takes,
+            moving: stored.moving,
         }
     }
 }
@@ -458,5 +523,22 @@ fn accepted(decoder: &mut Decoder<'_>) -> Result<Accepted, DecodeError> {
         at: Timestamp::from_millis(decoder.u64()?),
         message_id: MessageId::from_bytes(decoder.array()?),
         sequence: Sequence(decoder.u64()?),
+    })
+}
+
+fn put_attempt(out: &mut Vec<u8>, attempt: &Attempt) {
+    out.extend_from_slice(&attempt.key);
+    put_u64(out, attempt.at.as_millis());
+    put_u64(out, attempt.visible_at.as_millis());
+    put_length(out, attempt.handles.len());
+    attempt.handles.iter().for_each(|handle| put_handle(out, handle));
+}
+
+fn attempt(decoder: &mut Decoder<'_>) -> Result<Attempt, DecodeError> {
+    Ok(Attempt {
+        key: decoder.array()?,
+        at: Timestamp::from_millis(decoder.u64()?),
+        visible_at: Timestamp::from_millis(decoder.u64()?),
+        handles: repeat(decoder, handle)?,
     })
 }

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use types::Region;
 
-use crate::actions::{self, Known};
+use crate::actions;
 use crate::request_id::RequestId;
 use crate::wire::{self, Input, Protocol};
 use crate::{ApiError, Context, Reply};
@@ -33,6 +33,22 @@ pub struct ApiOptions {
     pub public_url: Option<String>,
     /// Whether this is a development server, which takes ARNs of any region.
     pub is_dev: bool,
+}
+
+impl ApiOptions {
+    /// Returns a path without that of the public URL, under which the server may be reached at a prefix. A proxy can
+    /// have taken the prefix off already.
+    fn path_below_public<'a>(&self, path: &'a str) -> &'a str {
+        let public = self.public_url.as_deref().unwrap_or_default();
+        let after_scheme = public.split_once("://").map_or(public, |(_, rest)| rest);
+        let prefix = after_scheme.find('/').map_or("", |at| &after_scheme[at..]);
+        let prefix = prefix.trim_end_matches('/');
+        match path.strip_prefix(prefix) {
+            Some("") => "/",
+            Some(below) if below.starts_with('/') => below,
+            Some(_) | None => path,
+        }
+    }
 }
 
 /// The SQS API of one server.
@@ -110,7 +126,8 @@ impl Api {
         };
         let principal = self.verifier.verify(&signed, self.broker.wall_now())?;
         let input = Input::of(exchange.protocol, parts, body)?;
-        let action = find_action(exchange.protocol, parts, &input)?;
+        let path = self.options.path_below_public(parts.uri.path());
+        let action = find_action(exchange.protocol, parts, path, &input)?;
         *label = action.name;
         let context = Context {
             broker: &self.broker,
@@ -118,9 +135,10 @@ impl Api {
             principal,
             protocol: exchange.protocol,
             action: action.name,
+            access: action.access,
             request_id: exchange.request_id,
             host: host(parts),
-            path: parts.uri.path(),
+            path,
             trace_header: parts
                 .headers
                 .get(TRACE_HEADER)
@@ -145,9 +163,10 @@ pub fn refusal(parts: &Parts, kind: Refusal) -> Answer {
 fn find_action(
     protocol: Protocol,
     parts: &Parts,
+    path: &str,
     input: &Input<'_>,
 ) -> Result<&'static actions::Entry, ApiError> {
-    let is_queue_address = parts.uri.path() != "/";
+    let is_queue_address = path != "/";
     let Some(name) = input.action_name(parts) else {
         // Recorded on AWS for a queue's URL opened in a browser.
         let is_opened = is_queue_address && parts.method == Method::GET;
@@ -159,11 +178,8 @@ fn find_action(
     };
     match actions::find(name) {
         // JSON clients may send everything to a queue's address; PHP's does.
-        Known::Supported(entry) if entry.is_for_queue || !is_queue_address || !protocol.is_query() => {
-            Ok(entry)
-        }
-        Known::NotSupported(name) => Err(ApiError::UnsupportedOperation(name)),
-        Known::Supported(_) | Known::No => Err(ApiError::InvalidAction(name.to_owned())),
+        Some(entry) if entry.is_for_queue || !is_queue_address || !protocol.is_query() => Ok(entry),
+        Some(_) | None => Err(ApiError::InvalidAction(name.to_owned())),
     }
 }
 

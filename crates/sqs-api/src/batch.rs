@@ -2,7 +2,7 @@
 
 use queue_core::QueueError;
 use serde::Serialize;
-use types::limits;
+use types::{QueueKey, limits};
 
 use crate::wire::Text;
 use crate::{ApiError, Context, Subject};
@@ -106,14 +106,19 @@ impl<'a> BatchResponse<'a, Succeeded<'a>> {
 }
 
 impl Context<'_> {
-    /// Reads a receipt handle; a text that is none is the client's mistake.
-    pub(crate) fn open_handle(&self, text: Option<&Text<'_>>) -> Result<queue_core::Handle, ApiError> {
+    /// Reads a receipt handle of a queue; a text that is none is the client's mistake. Handles are sealed for the
+    /// queue's owner, so that those of other accounts that may use the queue are good.
+    pub(crate) fn open_handle(
+        &self,
+        key: &QueueKey,
+        text: Option<&Text<'_>>,
+    ) -> Result<queue_core::Handle, ApiError> {
         let text = text.map_or("", Text::as_str);
         if text.is_empty() {
             return Err(ApiError::missing("ReceiptHandle"));
         }
         self.broker
-            .open(self.principal.tenant, text)
+            .open(key.tenant, text)
             .ok_or_else(|| ApiError::ReceiptHandleIsInvalid(text.to_owned()))
     }
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use types::QueueKey;
 
 use crate::request_id::RequestId;
-use crate::wire::{self, Protocol, Text};
-use crate::{ApiError, ApiOptions, queue_url};
+use crate::wire::{self, Protocol};
+use crate::{Access, ApiOptions, queue_url};
 
 /// What an action knows of its request.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct Context<'a> {
     pub(crate) principal: Principal,
     pub(crate) protocol: Protocol,
     pub(crate) action: &'static str,
+    pub(crate) access: Access,
     pub(crate) request_id: RequestId,
     /// The address that the client used, for queue URLs.
     pub(crate) host: &'a str,
@@ -28,16 +29,6 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns the queue of the request: the one that its `QueueUrl` names, or else that of its path.
-    pub(crate) fn queue(&self, queue_url: Option<&Text<'_>>) -> Result<QueueKey, ApiError> {
-        let named = queue_url.map_or("", Text::as_str);
-        let text = if named.is_empty() { self.path } else { named };
-        if text.trim_start_matches('/').is_empty() {
-            return Err(ApiError::missing("QueueUrl"));
-        }
-        queue_url::resolve(text, self.principal.tenant)
-    }
-
     /// Returns the URL at which this client reaches a queue.
     pub(crate) fn queue_url(&self, key: &QueueKey) -> String {
         match &self.options.public_url {

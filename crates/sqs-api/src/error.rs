@@ -79,9 +79,18 @@ pub(crate) enum ApiError {
     /// Too many messages are in flight.
     #[error("Too many messages are in flight: delete some, or wait for their visibility timeout.")]
     OverLimit,
-    /// An action of SQS that this version does not have.
-    #[error("The action {0} is not supported by this version.")]
-    UnsupportedOperation(&'static str),
+    /// A policy with more in it than SQS takes; the whole text.
+    #[error("{0}")]
+    PolicyOverLimit(String),
+    /// The policy of the caller's own queue denies it; names the queue.
+    #[error("Access to the resource {0} is denied.")]
+    AccessDenied(String),
+    /// An ARN that leads nowhere, or to another account's queue; names the parameter.
+    #[error("The resource that you specified for the {0} parameter doesn't exist.")]
+    ResourceNotFound(&'static str),
+    /// A move task that is not there, or has ended.
+    #[error("Task does not exist.")]
+    TaskDoesNotExist,
     /// An action that does not exist, or not at this address.
     #[error("The action {0} is not valid for this endpoint.")]
     InvalidAction(String),
@@ -133,6 +142,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) queue: &'a str,
     /// The text of the receipt handle.
     pub(crate) receipt_handle: &'a str,
+    /// The id of the receive attempt.
+    pub(crate) attempt_id: &'a str,
     /// The visibility timeout that was asked for.
     pub(crate) visibility_seconds: u32,
 }
@@ -194,6 +205,26 @@ impl ApiError {
                     "Total VisibilityTimeout for the message is beyond the limit [{max_seconds} seconds]."
                 ),
             ),
+            QueueError::AttemptChanged => Self::invalid_value(
+                subject.attempt_id,
+                "ReceiveRequestAttemptId",
+                "A message of this attempt was deleted or its visibility changed, so it cannot be repeated.",
+            ),
+            QueueError::NotADeadLetterQueue => Self::InvalidParameterValue(
+                "Source queue must be configured as a Dead Letter Queue.".to_owned(),
+            ),
+            QueueError::NoSuchDestination => Self::ResourceNotFound("DestinationArn"),
+            QueueError::WrongDestinationType => Self::InvalidParameterValue(
+                "The destination queue must be of the same type as the source queue.".to_owned(),
+            ),
+            QueueError::TaskRunning => Self::InvalidParameterValue(
+                "There is already a task running. Only one active task is allowed for a source queue arn at a \
+                 given time."
+                    .to_owned(),
+            ),
+            QueueError::NoSuchTask => Self::TaskDoesNotExist,
+            // The action tries again; this is for one that lost every time.
+            QueueError::PolicyChanged => Self::Overloaded,
             QueueError::OverLimit => Self::OverLimit,
         }
     }
@@ -224,7 +255,9 @@ impl ApiError {
             Self::InvalidBatchEntryId => Code::InvalidBatchEntryId,
             Self::BatchRequestTooLong(_) => Code::BatchRequestTooLong,
             Self::OverLimit => Code::OverLimit,
-            Self::UnsupportedOperation(_) => Code::UnsupportedOperation,
+            Self::PolicyOverLimit(_) => Code::OverLimit,
+            Self::AccessDenied(_) => Code::AccessDenied,
+            Self::ResourceNotFound(_) | Self::TaskDoesNotExist => Code::ResourceNotFound,
             Self::InvalidAction(_) => Code::InvalidAction,
             Self::MissingAction => Code::MissingAction,
             Self::UnknownOperation => Code::UnknownOperation,
@@ -287,6 +320,7 @@ impl From<QueryError> for ApiError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Code {
+    AccessDenied,
     BatchEntryIdsNotDistinct,
     BatchRequestTooLong,
     EmptyBatchRequest,
@@ -313,12 +347,12 @@ pub(crate) enum Code {
     RequestExpired,
     RequestTimeout,
     RequestTooLarge,
+    ResourceNotFound,
     Serialization,
     ServiceUnavailable,
     SignatureDoesNotMatch,
     TooManyEntriesInBatchRequest,
     UnknownOperation,
-    UnsupportedOperation,
 }
 
 /// How an error looks on the wire.
@@ -382,6 +416,7 @@ impl Code {
     #[rustfmt::skip] // One line for each code.
     pub(crate) const fn wire(self) -> WireCode {
         match self {
+            Self::AccessDenied => generic!(403, "AccessDenied", "AccessDeniedException"),
             Self::BatchEntryIdsNotDistinct => legacy!(400, "BatchEntryIdsNotDistinct"),
             Self::BatchRequestTooLong => legacy!(400, "BatchRequestTooLong"),
             Self::EmptyBatchRequest => legacy!(400, "EmptyBatchRequest"),
@@ -408,12 +443,12 @@ impl Code {
             Self::RequestExpired => generic!(403, "RequestExpired"),
             Self::RequestTimeout => generic!(408, "RequestTimeout"),
             Self::RequestTooLarge => generic!(413, "RequestEntityTooLarge"),
+            Self::ResourceNotFound => modelled!(404, "ResourceNotFoundException"),
             Self::Serialization => generic!(400, "MalformedInput", "SerializationException"),
             Self::ServiceUnavailable => generic!(503, "ServiceUnavailable", "ServiceUnavailableException"),
             Self::SignatureDoesNotMatch => generic!(403, "SignatureDoesNotMatch", "InvalidSignatureException"),
             Self::TooManyEntriesInBatchRequest => legacy!(400, "TooManyEntriesInBatchRequest"),
             Self::UnknownOperation => generic!(404, "UnknownOperationException"),
-            Self::UnsupportedOperation => legacy!(400, "UnsupportedOperation"),
         }
     }
 }
@@ -428,6 +463,7 @@ mod tests {
             queue: "q",
             receipt_handle: "h",
             visibility_seconds: 43_200,
+            attempt_id: "a",
         };
         let check = |error: QueueError, code: &str, json_type: &str, text: &str| {
             let error = ApiError::of_queue(error, subject);

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod actions;
 mod api;
 mod attribute_values;
@@ -15,15 +16,20 @@ mod batch;
 mod context;
 mod error;
 mod message;
+mod move_tasks;
+mod pages;
+mod permissions;
 mod queue_url;
 mod redrive;
 mod reference;
 mod request_id;
+mod tags;
 mod wire;
 
 pub use actions::ACTIONS;
 pub use api::{Answer, Api, ApiOptions, Refusal, refusal};
 pub use reference::reference;
 
+pub(crate) use access::Access;
 pub(crate) use context::{Context, Reply};
 pub(crate) use error::{ApiError, Code, Subject};

@@ -1,16 +1,16 @@
 //! How clients name a queue: by a URL with any host, by a path, or by its bare name.
 
-use types::{QueueKey, QueueName, Region, TenantId};
+use types::{QueueArn, QueueKey, QueueName, Region, TenantId};
 
-use crate::ApiError;
+use crate::{ApiError, ApiOptions};
 
 /// The path segment before the name in addresses of older servers, `http://host/queue/NAME`.
 const LEGACY_SEGMENT: &str = "queue";
 
-/// Returns the queue that `text` names, if `tenant` may know of it.
+/// Returns the queue that `text` names: one of `tenant` where it names no account.
 ///
 /// Host, port, scheme and everything before the account are not looked at: the same queue has different addresses
-/// behind a proxy, in a container and on the host. Another tenant's queue gets the answer of a missing one.
+/// behind a proxy, in a container and on the host. Whether the caller may know of the queue is asked in `access.rs`.
 pub(crate) fn resolve(text: &str, tenant: TenantId) -> Result<QueueKey, ApiError> {
     let path = match text.split_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
@@ -23,14 +23,23 @@ pub(crate) fn resolve(text: &str, tenant: TenantId) -> Result<QueueKey, ApiError
         .ok_or(ApiError::QueueDoesNotExist)?;
     match segments.next() {
         None | Some("" | LEGACY_SEGMENT) => Ok(QueueKey { tenant, name }),
-        Some(account) if account.parse() == Ok(tenant) => Ok(QueueKey { tenant, name }),
-        Some(_) => Err(ApiError::QueueDoesNotExist),
+        Some(account) => match account.parse() {
+            Ok(tenant) => Ok(QueueKey { tenant, name }),
+            Err(_) => Err(ApiError::QueueDoesNotExist),
+        },
     }
 }
 
 /// Returns the URL of a queue below the address at which clients reach the server.
 pub(crate) fn of(base: &str, key: &QueueKey) -> String {
     format!("{}/{}/{}", base.trim_end_matches('/'), key.tenant, key.name)
+}
+
+/// Returns the queue that an ARN names, if it is one of `tenant` and of this server.
+pub(crate) fn own_queue(arn: &str, tenant: TenantId, options: &ApiOptions) -> Option<QueueKey> {
+    let arn: QueueArn = arn.parse().ok()?;
+    let is_ours = arn.key.tenant == tenant && (options.is_dev || arn.region == options.region);
+    is_ours.then_some(arn.key)
 }
 
 /// Returns the ARN of a queue.
@@ -46,7 +55,9 @@ mod tests {
     fn every_spelling_of_a_queue_is_found() {
         let tenant: TenantId = "123456789012".parse().unwrap();
         let check = |text: &str, expected: Option<&str>| {
-            let name = resolve(text, tenant).ok().map(|key| key.name.to_string());
+            let key = resolve(text, tenant).ok();
+            let own = key.filter(|key| key.tenant == tenant);
+            let name = own.map(|key| key.name.to_string());
             assert_eq!(name.as_deref(), expected, "{text:?}");
         };
         check("http://localhost:4100/123456789012/q", Some("q"));
@@ -68,6 +79,8 @@ mod tests {
         check("", None);
         check("a b", None);
         check("http://h/123456789012/q?x=1", None);
+        let other = resolve("http://h/000000000000/q", tenant).unwrap();
+        assert_eq!(other.tenant, TenantId::DEV);
     }
 
     #[test]

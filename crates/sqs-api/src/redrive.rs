@@ -51,8 +51,8 @@ pub(crate) fn parse_policy(
             "Invalid value for maxReceiveCount: {count}, valid values are from 1 to 1000 both inclusive."
         ))
     })?;
-    let dead_letter_queue =
-        own_queue(&arn, source, options).ok_or_else(|| invalid("Invalid value for deadLetterTargetArn."))?;
+    let dead_letter_queue = queue_url::own_queue(&arn, source.tenant, options)
+        .ok_or_else(|| invalid("Invalid value for deadLetterTargetArn."))?;
     if dead_letter_queue.name.is_fifo() != source.name.is_fifo() {
         return Err(invalid(
             "Dead letter target must be same type of queue as the source.",
@@ -62,13 +62,6 @@ pub(crate) fn parse_policy(
         dead_letter_queue,
         max_receive_count,
     })
-}
-
-/// Returns the queue that an ARN names, if it is of the tenant of `source` and of this server.
-fn own_queue(arn: &str, source: &QueueKey, options: &ApiOptions) -> Option<QueueKey> {
-    let arn: QueueArn = arn.parse().ok()?;
-    let is_ours = arn.key.tenant == source.tenant && (options.is_dev || arn.region == options.region);
-    is_ours.then_some(arn.key)
 }
 
 /// Returns the text of a RedrivePolicy: canonical, so that tools that compare it find no difference.
@@ -150,6 +143,7 @@ pub(crate) fn allows(policy_text: Option<&str>, source: &QueueKey) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use types::TenantId;
 
     use super::*;
@@ -224,6 +218,30 @@ mod tests {
             &of("arn:aws:sqs:us-east-1:000000000000:q", "5"),
             Ok(&of("arn:aws:sqs:us-east-1:000000000000:q", "5")),
         );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_reader_panic_and_what_is_read_is_shown_as_what_is_read(
+            text in prop_oneof![
+                any::<String>(),
+                r#"(\{|\}|\[|\]|"deadLetterTargetArn"|"maxReceiveCount"|"redrivePermission"|"sourceQueueArns"|"byQueue"|"arn:aws:sqs:us-east-1:000000000000:[a-z]"|:|,|[0-9]{1,4}|null| ){0,16}"#,
+            ],
+            count in "(\"[0-9]{1,5}\"|[0-9]{1,5}|-1|1e2|null|\\[\\])",
+        ) {
+            let options = options(false);
+            let good = format!(r#"{{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:d","maxReceiveCount":{count}}}"#);
+            for text in [&text, &good] {
+                if let Ok(policy) = parse_policy(text, &key("q"), &options) {
+                    let shown = policy_text(&policy, &options.region);
+                    prop_assert_eq!(parse_policy(&shown, &key("q"), &options), Ok(policy));
+                }
+            }
+            if let Ok(shown) = parse_allow_policy(&text) {
+                prop_assert_eq!(parse_allow_policy(&shown), Ok(shown.clone()));
+            }
+            allows(Some(&text), &key("q"));
+        }
     }
 
     #[test]

@@ -7,3 +7,4 @@ mod mutations;
 mod negatives;
 mod request;
 mod signer;
+mod slow_verifier;

@@ -8,6 +8,11 @@ pub(crate) const ACCESS_KEY_ID: &str = "AKIDEXAMPLE";
 pub(crate) const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 pub(crate) const REGION: &str = "us-east-1";
 pub(crate) const TENANT: &str = "123456789012";
+/// The keys that the verifier knows: id, secret and account.
+pub(crate) const KEYS: [(&str, &str, &str); 2] = [
+    (ACCESS_KEY_ID, SECRET, TENANT),
+    ("AKIDOTHER", "other secret", "210987654321"),
+];
 /// 30 August 2015, 12:36:00 UTC.
 pub(crate) const SIGNED_AT: u64 = 1_440_938_160;
 pub(crate) const DATE: &str = "20150830T123600Z";
@@ -102,11 +107,7 @@ impl Request {
 }
 
 pub(crate) fn verifier() -> Verifier {
-    let keys = [
-        (ACCESS_KEY_ID, SECRET, TENANT),
-        ("AKIDOTHER", "other secret", "210987654321"),
-    ];
-    let keys = keys.map(|(access_key_id, secret, tenant)| Key {
+    let keys = KEYS.map(|(access_key_id, secret, tenant)| Key {
         tenant: tenant.parse().unwrap(),
         access_key_id: access_key_id.to_owned(),
         secret: Secret::new(secret),

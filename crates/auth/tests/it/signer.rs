@@ -36,7 +36,7 @@ impl Signer {
         [&*self.scope_day, &*self.region, &*self.service, &*self.terminator].join("/")
     }
 
-    fn signature(&self, canonical_request: &[u8]) -> String {
+    pub(crate) fn signature(&self, canonical_request: &[u8]) -> String {
         let text = format!(
             "AWS4-HMAC-SHA256\n{}\n{}\n{}",
             self.date,
@@ -184,7 +184,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
         .collect()
 }
 
-fn decode(text: &str) -> Vec<u8> {
+pub(crate) fn decode(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut decoded = Vec::new();
     let mut at = 0;
@@ -206,6 +206,6 @@ fn decode(text: &str) -> Vec<u8> {
     decoded
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

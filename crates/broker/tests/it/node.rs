@@ -229,6 +229,8 @@ pub(crate) fn received(reply: Reply) -> Vec<ReceivedMessage> {
         Reply::Done
         | Reply::Enqueued(_)
         | Reply::Entries(_)
+        | Reply::Moved(_)
+        | Reply::Tasks(_)
         | Reply::Page(_)
         | Reply::Description(_)
         | Reply::Refused(_)

@@ -82,6 +82,7 @@ pub(crate) fn receive(waiter: u64, name: &str, wait_seconds: u32) -> Receive {
         max: 1,
         visibility_timeout_seconds: None,
         wait_seconds: Some(wait_seconds),
+        attempt: None,
     }
 }
 

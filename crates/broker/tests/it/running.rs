@@ -286,6 +286,7 @@ async fn waits_and_leases_end_in_real_time_also_right_after_a_restart(driver: Dr
         max: 1,
         visibility_timeout_seconds: Some(1),
         wait_seconds: Some(0),
+        attempt: None,
     };
     let first = served.broker.receive(key("q"), options).await.unwrap();
     first.take.unwrap().delivered();
@@ -367,6 +368,7 @@ async fn consume(
         max: 10,
         visibility_timeout_seconds: Some(600),
         wait_seconds: Some(1),
+        attempt: None,
     };
     while deleted.lock().unwrap().len() < messages {
         let mut poll = Box::pin(broker.receive(key("q"), options));

@@ -164,6 +164,7 @@ pub(crate) async fn receive(broker: Broker, wait_seconds: u32) -> Result<Receive
         max: 1,
         visibility_timeout_seconds: None,
         wait_seconds: Some(wait_seconds),
+        attempt: None,
     };
     broker.receive(key("q"), options).await
 }

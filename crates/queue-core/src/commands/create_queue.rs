@@ -49,8 +49,12 @@ pub(super) fn apply(
         floor: Sequence(1),
         generation: 0,
         purged_at: None,
+        is_fair: false,
+        takes: 0,
+        moving: None,
     };
     partition.queues.insert(id, Queue::new(record));
     partition.names.insert(key.clone(), id);
+    partition.list_source(id);
     Ok(Outcome::Queue(id))
 }

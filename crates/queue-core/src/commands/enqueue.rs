@@ -4,7 +4,7 @@ use types::{LeaseToken, QueueId, Timestamp, WallTime};
 
 use crate::command::EnqueueEntry;
 use crate::deduplication::{self, Accepted, Key};
-use crate::header::{Delivery, Header, NO_GROUP};
+use crate::header::{Delivery, Header};
 use crate::queue::Queue;
 use crate::{Context, Enqueued, Outcome, Partition, QueueError};
 
@@ -83,10 +83,7 @@ fn add(
             sequence,
         });
     }
-    let group = match &entry.group {
-        Some(name) if queue.is_fifo() => partition.groups.find_or_insert(id, queue.record.generation, name),
-        Some(_) | None => NO_GROUP,
-    };
+    let group = partition.group_for(id, entry.group.as_deref());
     let slot = partition.insert(Header {
         sequence,
         queue: id,

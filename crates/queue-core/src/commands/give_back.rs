@@ -2,7 +2,7 @@
 
 use types::{LeaseToken, QueueId, WallTime};
 
-use crate::header::{Delivery, NO_GROUP};
+use crate::header::Delivery;
 use crate::{Handle, Outcome, Partition, QueueError};
 
 pub(super) fn apply(
@@ -10,17 +10,17 @@ pub(super) fn apply(
     id: QueueId,
     handles: &[Handle],
 ) -> Result<Outcome, QueueError> {
-    partition.queue(id).ok_or(QueueError::NoSuchQueue)?;
+    let is_fifo = partition.queue(id).ok_or(QueueError::NoSuchQueue)?.is_fifo();
     // From last to first, so that groups that go back to the head of the order stand as they stood.
     handles
         .iter()
         .rev()
         .filter(|handle| handle.queue == id)
-        .for_each(|handle| give_back(partition, handle));
+        .for_each(|handle| give_back(partition, is_fifo, handle));
     Ok(Outcome::Done)
 }
 
-fn give_back(partition: &mut Partition, handle: &Handle) {
+fn give_back(partition: &mut Partition, is_fifo: bool, handle: &Handle) {
     let Some(slot) = partition.resolve(handle) else {
         return;
     };
@@ -42,7 +42,7 @@ fn give_back(partition: &mut Partition, handle: &Handle) {
     header.visible_at = clock;
     let group = header.group;
     partition.show(slot);
-    if group != NO_GROUP {
+    if is_fifo {
         partition.put_group_first(group);
     }
 }

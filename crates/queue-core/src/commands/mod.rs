@@ -6,9 +6,11 @@ mod delete;
 mod delete_queue;
 mod enqueue;
 mod give_back;
+mod move_task;
 mod purge_queue;
 mod receive;
 mod set_queue_attributes;
+mod tags;
 
 use types::{LeaseToken, Slot};
 
@@ -48,17 +50,28 @@ pub(crate) fn apply(
             max,
             visibility_timeout_seconds,
             is_long_poll,
+            attempt,
         } => {
             let request = receive::Request {
                 max: *max as usize,
                 visibility_timeout_seconds: *visibility_timeout_seconds,
                 is_long_poll: *is_long_poll,
+                attempt: *attempt,
             };
             receive::apply(partition, context, *queue, &request)
         }
         Command::Delete { queue, handles } => delete::apply(partition, *queue, handles),
         Command::ChangeVisibility { queue, entries } => change_visibility::apply(partition, *queue, entries),
         Command::GiveBack { queue, handles } => give_back::apply(partition, *queue, handles),
+        Command::TagQueue { queue, tags } => tags::tag(partition, *queue, tags),
+        Command::UntagQueue { queue, keys } => tags::untag(partition, *queue, keys),
+        Command::StartMoveTask {
+            source,
+            task,
+            destination,
+            rate,
+        } => move_task::start(partition, context, *source, *task, destination.as_ref(), *rate),
+        Command::CancelMoveTask { source, task } => move_task::cancel(partition, *source, task),
         Command::Tick => Ok(Outcome::Done),
         Command::AddSealKey { key } => {
             partition.seal_keys.push(*key);
@@ -69,7 +82,7 @@ pub(crate) fn apply(
 
 impl Partition {
     /// Returns the slot of the message that a handle names, unless it is gone.
-    fn resolve(&self, handle: &Handle) -> Option<Slot> {
+    pub(crate) fn resolve(&self, handle: &Handle) -> Option<Slot> {
         // Token 0 is no lease: a message that was never received has no handle.
         if handle.token == LeaseToken(0) {
             return None;

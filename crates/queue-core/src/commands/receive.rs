@@ -1,14 +1,17 @@
 //! Receive: takes the messages that are due, and dead-letters those that were received too often.
 
-use types::{QueueId, Slot, limits};
+use types::{LeaseToken, QueueId, Slot, limits};
 
+use crate::attempts::{Attempt, Key};
 use crate::header::Delivery as State;
+use crate::line::Whose;
 use crate::{Context, Delivery, Handle, Outcome, Partition, QueueError};
 
 pub(super) struct Request {
     pub(super) max: usize,
     pub(super) visibility_timeout_seconds: Option<u32>,
     pub(super) is_long_poll: bool,
+    pub(super) attempt: Option<Key>,
 }
 
 /// Most messages that one receive moves to the dead-letter queue.
@@ -31,7 +34,21 @@ pub(super) fn apply(
     id: QueueId,
     request: &Request,
 ) -> Result<Outcome, QueueError> {
-    let queue = partition.queues.get(&id).ok_or(QueueError::NoSuchQueue)?;
+    let clock = partition.clock;
+    let queue = partition.queues.get_mut(&id).ok_or(QueueError::NoSuchQueue)?;
+    let own_timeout = queue.attributes().visibility_timeout_seconds;
+    let timeout = request.visibility_timeout_seconds.unwrap_or(own_timeout);
+    let attempt = request.attempt.filter(|_| queue.is_fifo());
+    if let Some(key) = attempt {
+        queue.attempts.forget(clock);
+        let earlier = queue.attempts.find(&key, clock).cloned();
+        if let Some(earlier) = earlier
+            && !was_given_back(partition, &earlier)
+        {
+            return repeat(partition, id, &earlier, timeout).map(Outcome::Received);
+        }
+    }
+    let queue = &partition.queues[&id];
     if queue.is_at_limit() {
         let is_error = !queue.is_fifo() && !request.is_long_poll;
         return if is_error {
@@ -42,8 +59,6 @@ pub(super) fn apply(
     }
     let room = usize::try_from(limits::IN_FLIGHT_MAX - queue.counters.in_flight).unwrap_or(usize::MAX);
     let max = request.max.min(room);
-    let own_timeout = queue.attributes().visibility_timeout_seconds;
-    let timeout = request.visibility_timeout_seconds.unwrap_or(own_timeout);
     let mut take = Take {
         partition,
         context,
@@ -57,8 +72,62 @@ pub(super) fn apply(
     while take.taken.is_empty() && take.moves_left > 0 && take.partition.settle(SETTLE_STEP) > 0 {
         take.run();
     }
-    let Take { taken, .. } = take;
+    let Take { taken, partition, .. } = take;
+    if let (Some(key), Some(queue)) = (attempt, partition.queues.get_mut(&id))
+        && !taken.is_empty()
+    {
+        queue
+            .attempts
+            .remember_taken(key, clock, clock.plus_seconds(timeout), &taken);
+    }
     Ok(Outcome::Received(taken))
+}
+
+/// Whether the answer of the receive did not reach its client, who then asks for the first time.
+fn was_given_back(partition: &Partition, earlier: &Attempt) -> bool {
+    earlier.handles.iter().any(|handle| {
+        let slot = partition.resolve(handle);
+        slot.is_some_and(|slot| partition.slab.header(slot).token == LeaseToken(0))
+    })
+}
+
+/// Gives the answer of an earlier receive again: the same messages, the same handles, the leases begun anew.
+fn repeat(
+    partition: &mut Partition,
+    id: QueueId,
+    earlier: &Attempt,
+    timeout: u32,
+) -> Result<Vec<Delivery>, QueueError> {
+    let is_unchanged = |handle: &Handle| {
+        partition.resolve(handle).is_some_and(|slot| {
+            let header = partition.slab.header(slot);
+            header.token == handle.token
+                && header.delivery == State::InFlight
+                && header.visible_at == earlier.visible_at
+        })
+    };
+    if !earlier.handles.iter().all(is_unchanged) {
+        return Err(QueueError::AttemptChanged);
+    }
+    let clock = partition.clock;
+    let visible_at = clock.plus_seconds(timeout);
+    let mut taken = Vec::with_capacity(earlier.handles.len());
+    for handle in &earlier.handles {
+        partition.slab.header_mut(handle.slot).leased_at = clock;
+        if timeout > 0 {
+            partition.hide(handle.slot, visible_at);
+        } else {
+            partition.show(handle.slot);
+        }
+        taken.push(partition.delivery(id, handle.slot));
+    }
+    if let Some(queue) = partition.queues.get_mut(&id) {
+        queue.attempts.remember(Attempt {
+            visible_at,
+            ..earlier.clone()
+        });
+    }
+    Ok(taken)
 }
 
 struct Take<'a> {
@@ -80,31 +149,44 @@ impl Take<'_> {
         }
     }
 
-    /// Standard queues: the oldest available messages.
+    /// Standard queues: the oldest available messages, or those of the groups whose turn it is.
     fn take_oldest(&mut self) {
-        let mut slots = Vec::with_capacity(self.max.min(limits::RECEIVE_MESSAGES_MAX as usize));
-        while slots.len() < self.max {
-            let Partition { queues, slab, .. } = &mut *self.partition;
-            let Some(slot) = queues
-                .get_mut(&self.id)
-                .and_then(|queue| queue.pop_available(slab))
-            else {
-                break;
+        // With a timeout of 0 messages stay available, and go back to their lines when all are taken.
+        let mut passed: Vec<Slot> = Vec::new();
+        while self.taken.len() < self.max {
+            let next = if self.timeout > 0 {
+                self.partition.pop_next(self.id)
+            } else {
+                self.pop_oldest()
             };
-            // A message can stand in two lists of its queue, and it stays available until it is leased below.
-            if slots.contains(&slot) {
+            let Some(slot) = next else { break };
+            // A message can stand twice in the line of its queue.
+            if passed.contains(&slot) {
                 continue;
             }
             match self.step(slot) {
-                Step::Taken(slot) => slots.push(slot),
+                Step::Taken(slot) => {
+                    self.lease(slot);
+                    passed.extend((self.timeout == 0).then_some(slot));
+                }
                 Step::Gone => {}
                 Step::Enough => {
-                    self.put_back(slot);
+                    self.partition.put_back(slot);
                     break;
                 }
             }
         }
-        slots.into_iter().for_each(|slot| self.lease(slot));
+        // Groups are taken in turn; what one receive hands out stands in the order in which it was sent.
+        self.taken.sort_by_key(|delivery| delivery.handle.sequence);
+        for slot in passed {
+            self.partition.put_back(slot);
+            self.partition.effects.push(crate::Effect::Available(self.id));
+        }
+    }
+
+    fn pop_oldest(&mut self) -> Option<Slot> {
+        let Partition { queues, slab, .. } = &mut *self.partition;
+        queues.get_mut(&self.id)?.line.pop(Whose::Queue, slab, self.id)
     }
 
     /// FIFO queues: from each group that can be served, in order, what stands before its first hidden message.
@@ -190,14 +272,6 @@ impl Take<'_> {
         Step::Gone
     }
 
-    fn put_back(&mut self, slot: Slot) {
-        let Partition { queues, slab, .. } = &mut *self.partition;
-        let sequence = slab.header(slot).sequence;
-        if let Some(queue) = queues.get_mut(&self.id) {
-            queue.push_returned(slab, sequence, slot);
-        }
-    }
-
     /// Hands one message out.
     fn lease(&mut self, slot: Slot) {
         let partition = &mut *self.partition;
@@ -211,16 +285,21 @@ impl Take<'_> {
         if header.first_received.as_millis() == 0 {
             header.first_received = self.context.wall;
         }
-        let header = *header;
         if self.timeout > 0 {
             partition.hide(slot, clock.plus_seconds(self.timeout));
-        } else if header.group == crate::header::NO_GROUP {
-            self.put_back(slot);
-            self.partition.effects.push(crate::Effect::Available(self.id));
         }
-        self.taken.push(Delivery {
+        let delivery = partition.delivery(self.id, slot);
+        self.taken.push(delivery);
+    }
+}
+
+impl Partition {
+    /// Says what the client is told of a message that it was given.
+    fn delivery(&self, id: QueueId, slot: Slot) -> Delivery {
+        let header = self.slab.header(slot);
+        Delivery {
             handle: Handle {
-                queue: self.id,
+                queue: id,
                 slot,
                 sequence: header.sequence,
                 token: header.token,
@@ -228,16 +307,10 @@ impl Take<'_> {
             receive_count: header.receive_count,
             sent: header.sent,
             first_received: header.first_received,
-            dead_letter_source: self
-                .partition
-                .origins
-                .get(&header.origin)
-                .map(|origin| origin.key.clone()),
-        });
+            dead_letter_source: self.origins.get(&header.origin).map(|origin| origin.key.clone()),
+        }
     }
-}
 
-impl Partition {
     fn next_in_group(&self, slot: Slot) -> Option<Slot> {
         Some(self.slab.links(slot).next)
             .filter(|next| *next != crate::slab::NO_SLOT)

@@ -1,147 +1,9 @@
 //! Limits that seeded sequences do not reach: messages in flight, work of one command, moves of one receive.
 
-use std::sync::Arc;
+use queue_core::{AttributeChange, Command, Effect, Outcome, QueueError};
 
-use queue_core::attributes::RedrivePolicy;
-use queue_core::{
-    Applied, AttributeChange, Command, Context, Counters, Deduplication, Delivery, Effect, EnqueueEntry,
-    Handle, Outcome, Partition, QueueError,
-};
-use types::{LogIndex, MessageId, QueueId, Timestamp, WallTime};
-
+use crate::node::{Node, counters, redrive};
 use crate::runner::restored;
-use crate::steps::key;
-
-/// A partition with a clock that only the test moves.
-struct Node {
-    partition: Partition,
-    at: u64,
-    index: u64,
-}
-
-impl Node {
-    fn new() -> Self {
-        Self {
-            partition: Partition::default(),
-            at: 1_000,
-            index: 0,
-        }
-    }
-
-    fn apply(&mut self, command: &Command) -> Applied {
-        self.index += 1;
-        let context = Context {
-            at: Timestamp::from_millis(self.at),
-            wall: WallTime::from_millis(1_700_000_000_000),
-            index: LogIndex(self.index),
-            ordinal: 0,
-        };
-        self.partition.apply(context, command)
-    }
-
-    fn create(&mut self, queue: usize, attributes: Vec<AttributeChange>) -> QueueId {
-        let command = Command::CreateQueue {
-            key: key(queue),
-            attributes,
-            tags: Vec::new(),
-            deleted_name_wait_seconds: 60,
-        };
-        match self.apply(&command).outcome {
-            Ok(Outcome::Queue(id)) => id,
-            other => panic!("created nothing: {other:?}"),
-        }
-    }
-
-    /// Sends messages, each in a group of its own on a FIFO queue unless `group` says otherwise.
-    fn send(&mut self, queue: QueueId, count: u32, delay_seconds: u32, group: Option<&str>) {
-        let is_fifo = self.partition.queue(queue).unwrap().is_fifo();
-        let entry = |n: u32| EnqueueEntry {
-            message_id: MessageId::from_random([1; 16]),
-            content: Arc::from(*b"content"),
-            size_bytes: 7,
-            delay_seconds: Some(delay_seconds),
-            group: is_fifo.then(|| group.map_or_else(|| format!("{n}").into(), Into::into)),
-            deduplication: is_fifo.then(|| Deduplication::Id(format!("{n}").into())),
-        };
-        let command = Command::Enqueue {
-            queue,
-            entries: (0..count).map(entry).collect(),
-        };
-        assert!(self.apply(&command).outcome.is_ok());
-    }
-
-    /// Sends one message; group and deduplication id count on a FIFO queue.
-    fn send_as(&mut self, queue: QueueId, group: &str, id: &str) {
-        let is_fifo = self.partition.queue(queue).unwrap().is_fifo();
-        let entry = EnqueueEntry {
-            message_id: MessageId::from_random([2; 16]),
-            content: Arc::from(*b"content"),
-            size_bytes: 7,
-            delay_seconds: None,
-            group: is_fifo.then(|| group.into()),
-            deduplication: is_fifo.then(|| Deduplication::Id(id.into())),
-        };
-        assert!(
-            self.apply(&Command::Enqueue {
-                queue,
-                entries: vec![entry]
-            })
-            .outcome
-            .is_ok()
-        );
-    }
-
-    fn receive_as(&mut self, queue: QueueId, seconds: u32, long: bool) -> Result<Vec<Delivery>, QueueError> {
-        let command = Command::Receive {
-            queue,
-            max: 10,
-            visibility_timeout_seconds: Some(seconds),
-            is_long_poll: long,
-        };
-        match self.apply(&command).outcome {
-            Ok(Outcome::Received(deliveries)) => Ok(deliveries),
-            Ok(other) => panic!("not a receive: {other:?}"),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn receive(&mut self, queue: QueueId, seconds: u32) -> Vec<Delivery> {
-        self.receive_as(queue, seconds, true).unwrap()
-    }
-
-    /// Receives until nothing comes, and returns how many came.
-    fn drain(&mut self, queue: QueueId, seconds: u32) -> usize {
-        std::iter::repeat_with(|| self.receive(queue, seconds).len())
-            .take_while(|count| *count > 0)
-            .sum()
-    }
-
-    fn delete(&mut self, handle: Handle) -> Applied {
-        self.apply(&Command::Delete {
-            queue: handle.queue,
-            handles: vec![handle],
-        })
-    }
-
-    fn counters(&self, queue: QueueId) -> Counters {
-        self.partition.queue(queue).unwrap().counters()
-    }
-}
-
-fn counters(visible: u64, delayed: u64, in_flight: u64) -> Counters {
-    Counters {
-        visible,
-        delayed,
-        in_flight,
-    }
-}
-
-fn redrive(queue: usize) -> AttributeChange {
-    AttributeChange::RedrivePolicy(Some(RedrivePolicy {
-        dead_letter_queue: key(queue),
-        max_receive_count: 1,
-    }))
-}
 
 #[test]
 fn a_standard_queue_has_at_most_120_000_messages_in_flight() {
@@ -173,9 +35,20 @@ fn a_fifo_queue_at_its_limit_gives_nothing_and_no_error() {
     let mut node = Node::new();
     let queue = node.create(2, Vec::new());
     node.send(queue, 120_005, 0, None);
-    assert_eq!(node.drain(queue, 600), 120_000);
+    let first = node.receive(queue, 600)[0].handle;
+    assert_eq!(node.drain(queue, 600), 119_990);
     assert_eq!(node.receive_as(queue, 600, false), Ok(Vec::new()));
     assert_eq!(node.receive_as(queue, 600, true), Ok(Vec::new()));
+    assert!(
+        !node.partition.has_available(queue),
+        "what cannot be received wakes nobody"
+    );
+    let applied = node.delete(first);
+    assert!(
+        applied.effects.contains(&Effect::Available(queue)),
+        "room for one wakes a waiter of another group"
+    );
+    assert_eq!(node.receive(queue, 600).len(), 1, "as many as there is room for");
     node.partition.check_invariants();
 }
 
@@ -280,6 +153,7 @@ fn a_purge_is_done_at_once_and_reclaimed_bit_by_bit() {
                 max: 10,
                 visibility_timeout_seconds: None,
                 is_long_poll: true,
+                attempt: None,
             };
             let applied = node.apply(&receive);
             assert_eq!(applied.outcome, Ok(Outcome::Received(Vec::new())));

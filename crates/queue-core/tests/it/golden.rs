@@ -11,7 +11,7 @@ use std::sync::Arc;
 use queue_core::attributes::{DeduplicationScope, FifoThroughputLimit, RedrivePolicy};
 use queue_core::{
     AttributeChange, Command, Context, Deduplication, EnqueueEntry, Entry, EntryEncoder, Handle, Outcome,
-    Partition,
+    Partition, TaskStatus,
 };
 use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Slot, Timestamp, WallTime};
 
@@ -180,6 +180,7 @@ fn entries() -> Vec<(&'static str, Command)> {
                 max: 10,
                 visibility_timeout_seconds: Some(43_200),
                 is_long_poll: true,
+                attempt: None,
             },
         ),
         (
@@ -189,6 +190,47 @@ fn entries() -> Vec<(&'static str, Command)> {
                 max: 1,
                 visibility_timeout_seconds: None,
                 is_long_poll: false,
+                attempt: None,
+            },
+        ),
+        (
+            "receive-attempt",
+            Command::Receive {
+                queue,
+                max: 10,
+                visibility_timeout_seconds: None,
+                is_long_poll: false,
+                attempt: Some([0xa7; 16]),
+            },
+        ),
+        (
+            "tag-queue",
+            Command::TagQueue {
+                queue,
+                tags: vec![("team".into(), "blue".into()), ("empty".into(), "".into())],
+            },
+        ),
+        (
+            "untag-queue",
+            Command::UntagQueue {
+                queue,
+                keys: vec!["team".into()],
+            },
+        ),
+        (
+            "start-move-task",
+            Command::StartMoveTask {
+                source: queue,
+                task: MessageId::from_random([3; 16]),
+                destination: Some(key(0)),
+                rate: Some(500),
+            },
+        ),
+        (
+            "cancel-move-task",
+            Command::CancelMoveTask {
+                source: queue,
+                task: MessageId::from_random([3; 16]),
             },
         ),
         (
@@ -312,6 +354,7 @@ fn small_partition() -> Partition {
         max,
         visibility_timeout_seconds: Some(seconds),
         is_long_poll: false,
+        attempt: None,
     };
     let dlq = |queue| {
         AttributeChange::RedrivePolicy(Some(RedrivePolicy {
@@ -362,6 +405,34 @@ fn small_partition() -> Partition {
             },
         );
     }
+    // A receive that can be repeated; a standard queue with groups, of which a task has moved one message.
+    apply(
+        1,
+        Command::Receive {
+            queue: fifo_queue,
+            max: 1,
+            visibility_timeout_seconds: Some(600),
+            is_long_poll: false,
+            attempt: Some([0xa7; 16]),
+        },
+    );
+    apply(
+        1,
+        Command::Enqueue {
+            queue: plain,
+            entries: vec![standard(2), standard(3), standard(1)],
+        },
+    );
+    apply(
+        1,
+        Command::StartMoveTask {
+            source: plain,
+            task: MessageId::from_random([4; 16]),
+            destination: Some(key(1)),
+            rate: Some(1),
+        },
+    );
+    apply(0, Command::Tick);
     // A queue that is gone leaves its name; a purge leaves slots that are not reclaimed yet.
     apply(1, Command::DeleteQueue { queue: QueueId(4) });
     apply(1, Command::AddSealKey { key: [0x5e; 32] });
@@ -381,7 +452,9 @@ fn small_partition() -> Partition {
         },
     );
     assert!(partition.has_garbage());
-    assert_eq!(partition.queue(plain).unwrap().counters().visible, 1);
+    assert_eq!(partition.queue(plain).unwrap().counters().total(), 3);
+    let task = partition.move_tasks(plain).next().unwrap();
+    assert_eq!((task.status, task.moved), (TaskStatus::Running, 1));
     partition
 }
 

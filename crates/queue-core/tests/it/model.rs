@@ -6,18 +6,29 @@
 //! Everything else must be as computed here.
 
 // With their paths, so that another crate's tests can take this file with its parts.
+#[path = "model/attempts.rs"]
+mod attempts;
 #[path = "model/check.rs"]
-mod check;
+pub(crate) mod check;
 #[path = "model/effects.rs"]
 mod effects;
+#[path = "model/fair.rs"]
+mod fair;
 #[path = "model/receive.rs"]
 mod receive;
+#[path = "model/tasks.rs"]
+mod tasks;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 use queue_core::attributes::DeduplicationScope;
-use queue_core::{Applied, AttributeChange, Command, Context, Counters, Handle};
+use queue_core::{Applied, AttributeChange, Command, Context, Counters, Handle, RedrivePolicy};
 use types::{MessageId, QueueId, QueueKey};
+
+use attempts::Attempt;
+use fair::Share;
+use tasks::Task;
 
 /// What a step that was not allowed is told by.
 pub(crate) type Verdict = Result<(), String>;
@@ -32,6 +43,10 @@ pub(crate) struct Model {
     deleted: Vec<(QueueKey, u64)>,
     /// Slots that the owner keeps content for, each with the message it was given for.
     slots: Vec<(u32, u64)>,
+    /// Move tasks in the order in which they started.
+    tasks: Vec<Task>,
+    /// Every id that a message was given.
+    ids: BTreeSet<[u8; 16]>,
     top_queue: u64,
     top_uid: u64,
     pub(crate) seen: Coverage,
@@ -48,9 +63,20 @@ pub(crate) struct Queue {
     scope: DeduplicationScope,
     /// In order of their sequences.
     pub(crate) messages: Vec<Message>,
+    pub(crate) tags: BTreeMap<String, String>,
     /// FIFO: the groups that can be served, in the order in which they will be.
     servable: Vec<String>,
+    /// Standard: whether a message had a group, since the last purge.
+    is_fair: bool,
+    /// Standard: takes while a message with a group was available, modulo four.
+    takes: u8,
+    /// Standard: counts how often a group was served.
+    turns: u64,
+    /// Standard: the groups that have messages, in the order in which they came.
+    shares: Vec<Share>,
     pub(crate) remembered: Vec<Remembered>,
+    /// FIFO: receives that had an attempt id.
+    attempts: Vec<Attempt>,
     purged_at: Option<u64>,
     top_sequence: u64,
     top_token: u64,
@@ -62,7 +88,8 @@ pub(crate) struct Message {
     /// The model's own name of the message; goes with it into a dead-letter queue.
     uid: u64,
     pub(crate) slot: u32,
-    /// Unknown after a dead-letter move until the message is received.
+    pub(crate) message_id: MessageId,
+    /// Unknown after a move until the message is received.
     pub(crate) sequence: Option<u64>,
     group: Option<String>,
     sent: u64,
@@ -121,6 +148,21 @@ pub(crate) struct Coverage {
     pub(crate) before_deadline: u64,
     pub(crate) blocked_groups: u64,
     pub(crate) restarts: u64,
+    pub(crate) tags: u64,
+    pub(crate) policies_refused: u64,
+    pub(crate) fair_takes: u64,
+    pub(crate) oldest_takes: u64,
+    pub(crate) attempts_repeated: u64,
+    pub(crate) attempts_refused: u64,
+    pub(crate) attempts_undone: u64,
+    pub(crate) attempts_ignored: u64,
+    pub(crate) tasks_started: u64,
+    pub(crate) tasks_refused: u64,
+    pub(crate) tasks_completed: u64,
+    pub(crate) tasks_failed: u64,
+    pub(crate) tasks_cancelled: u64,
+    pub(crate) tasks_restarted: u64,
+    pub(crate) task_moves: u64,
 }
 
 impl Model {
@@ -132,6 +174,7 @@ impl Model {
         self.seen.commands += 1;
         self.count_boundaries();
         self.timers();
+        self.run_tasks(context, &applied.effects)?;
         let news = self.command(context, command, &applied.outcome)?;
         let moves = self.seen.moves - moves_before;
         self.effects(command, applied, &available_before, moves, &news)
@@ -175,6 +218,7 @@ impl Model {
             let known = queue.remembered.len();
             queue.remembered.retain(|entry| now < entry.accepted_at + 300_000);
             self.seen.forgotten_ids += (known - queue.remembered.len()) as u64;
+            queue.attempts.retain(|attempt| now < attempt.at + 300_000);
         }
     }
 
@@ -196,7 +240,9 @@ impl Model {
                     .map(|message| message.age_from.saturating_add(retention)),
             );
             deadlines.extend(queue.remembered.iter().map(|entry| entry.accepted_at + 300_000));
+            deadlines.extend(queue.attempts.iter().map(|attempt| attempt.at + 300_000));
         }
+        deadlines.extend(self.task_times());
         deadlines
     }
 
@@ -224,6 +270,18 @@ impl Model {
 
     fn queue_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
         self.queues.iter_mut().find(|queue| queue.id == id)
+    }
+
+    /// Takes note of a restart.
+    pub(crate) fn restarted(&mut self) {
+        self.seen.restarts += 1;
+        self.seen.tasks_restarted += self.task_times().count() as u64;
+    }
+
+    /// Returns slot and id of every message.
+    pub(crate) fn message_ids(&self) -> impl Iterator<Item = (u32, MessageId)> {
+        let messages = self.queues.iter().flat_map(|queue| &queue.messages);
+        messages.map(|message| (message.slot, message.message_id))
     }
 
     /// Returns the message of a handle and whether the handle is of its newest receive.
@@ -279,6 +337,16 @@ impl Queue {
         }
     }
 
+    fn redrive_policy(&self) -> Option<&RedrivePolicy> {
+        if let Some(AttributeChange::RedrivePolicy(policy)) =
+            self.attribute(&AttributeChange::RedrivePolicy(None))
+        {
+            policy.as_ref()
+        } else {
+            None
+        }
+    }
+
     /// Returns how many messages can be received, wait for a delay, and are in flight.
     pub(crate) fn counters(&self) -> Counters {
         let count = |hidden: bool, leased: bool| {
@@ -304,6 +372,11 @@ impl Queue {
     /// Brings the order of service up to date: a group whose first message is hidden leaves it, and one whose first
     /// message no longer is enters at the tail.
     fn order_groups(&mut self) {
+        self.forget_shares();
+        self.order_servable();
+    }
+
+    fn order_servable(&mut self) {
         let mut seen: Vec<&str> = Vec::new();
         let mut can: Vec<&str> = Vec::new();
         for message in &self.messages {
@@ -343,7 +416,7 @@ impl Coverage {
         }
     }
 
-    fn fields(&mut self) -> [(&'static str, &mut u64); 28] {
+    fn fields(&mut self) -> [(&'static str, &mut u64); 43] {
         [
             ("commands", &mut self.commands),
             ("sends", &mut self.sends),
@@ -373,6 +446,21 @@ impl Coverage {
             ("commands just before a deadline", &mut self.before_deadline),
             ("blocked groups", &mut self.blocked_groups),
             ("restarts", &mut self.restarts),
+            ("tags", &mut self.tags),
+            ("policies refused", &mut self.policies_refused),
+            ("takes of a group whose turn it was", &mut self.fair_takes),
+            ("takes of the oldest in between", &mut self.oldest_takes),
+            ("repeated attempts", &mut self.attempts_repeated),
+            ("refused attempts", &mut self.attempts_refused),
+            ("attempts after a give-back", &mut self.attempts_undone),
+            ("attempts on standard queues", &mut self.attempts_ignored),
+            ("move tasks started", &mut self.tasks_started),
+            ("move tasks refused", &mut self.tasks_refused),
+            ("move tasks completed", &mut self.tasks_completed),
+            ("move tasks failed", &mut self.tasks_failed),
+            ("move tasks cancelled", &mut self.tasks_cancelled),
+            ("move tasks across a restart", &mut self.tasks_restarted),
+            ("messages moved by tasks", &mut self.task_moves),
         ]
     }
 }

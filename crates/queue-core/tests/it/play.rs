@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use queue_core::{Applied, Command, Context, Deduplication, EnqueueEntry, Handle, Outcome};
+use queue_core::{Applied, Command, Content, Context, Deduplication, EnqueueEntry, Handle, Outcome, TaskId};
 use types::{LogIndex, MessageId, QueueId, Timestamp, WallTime};
 
 use crate::model::Model;
@@ -22,6 +22,8 @@ pub(crate) struct Play {
     handles: Vec<Handle>,
     /// The newest incarnation of every queue, also of those that are gone.
     ids: [QueueId; QUEUES],
+    /// Move tasks that were asked for, the newest last.
+    tasks: Vec<(QueueId, TaskId)>,
     sent: u64,
     pub(crate) index: u64,
     wall: Rng,
@@ -35,6 +37,7 @@ impl Play {
             handles: Vec::new(),
             // An id that no queue ever had.
             ids: [QueueId(u64::MAX); QUEUES],
+            tasks: Vec::new(),
             sent: 0,
             index: 0,
             wall: Rng::new(1),
@@ -88,11 +91,13 @@ impl Play {
                 max,
                 visibility,
                 long,
+                attempt,
             } => Command::Receive {
                 queue: self.ids[*queue],
                 max: *max,
                 visibility_timeout_seconds: *visibility,
                 is_long_poll: *long,
+                attempt: attempt.map(|attempt| [attempt; 16]),
             },
             Op::Delete { queue, picks } => {
                 let handles = self.pick_all(*queue, picks, model);
@@ -130,6 +135,42 @@ impl Play {
                     }
                 }
             }
+            Op::Tag { queue, tags } => Command::TagQueue {
+                queue: self.ids[*queue],
+                tags: tags
+                    .iter()
+                    .map(|(tag, value)| (tag_key(*tag), format!("value-{value}").into()))
+                    .collect(),
+            },
+            Op::Untag { queue, keys } => Command::UntagQueue {
+                queue: self.ids[*queue],
+                keys: keys.iter().map(|tag| tag_key(*tag)).collect(),
+            },
+            Op::StartTask {
+                queue,
+                destination,
+                rate,
+            } => {
+                self.sent += 1;
+                let mut id = [1; 16];
+                id[..8].copy_from_slice(&self.sent.to_le_bytes());
+                let task = TaskId::from_random(id);
+                let source = self.ids[*queue];
+                self.tasks.push((source, task));
+                Command::StartMoveTask {
+                    source,
+                    task,
+                    destination: destination.map(key),
+                    rate: *rate,
+                }
+            }
+            Op::CancelTask { n, queue } => match self.tasks.iter().rev().nth(*n as usize) {
+                Some((source, task)) => Command::CancelMoveTask {
+                    source: queue.map_or(*source, |queue| self.ids[queue]),
+                    task: *task,
+                },
+                None => Command::Tick,
+            },
             Op::SealKey => Command::AddSealKey { key: [7; 32] },
             Op::Tick | Op::Restart => Command::Tick,
         }
@@ -175,9 +216,10 @@ impl Play {
                 Some(Deduplication::Id(hex.into()))
             }
         };
+        let message_id = MessageId::from_random(id);
         EnqueueEntry {
-            message_id: MessageId::from_random(id),
-            content: Arc::from(self.sent.to_le_bytes()),
+            message_id,
+            content: content(message_id),
             size_bytes: send.size_bytes,
             delay_seconds: send.delay_seconds,
             group: send.group.map(|group| format!("group-{group}").into()),
@@ -213,6 +255,25 @@ impl Play {
             .get(pick.n as usize % recent.len().max(1))
             .map(|handle| **handle)
     }
+}
+
+fn tag_key(tag: u8) -> Box<str> {
+    format!("tag-{tag}").into()
+}
+
+/// Returns a content in its stored form, so that a moved message can be given another id.
+fn content(message_id: MessageId) -> Arc<[u8]> {
+    let content = Content {
+        message_id,
+        body_md5: [0; 16],
+        sender: "",
+        group: None,
+        deduplication_id: None,
+        trace_header: None,
+        attributes: Vec::new(),
+        body: "body",
+    };
+    content.encode().into()
 }
 
 /// Returns the time that a clock step leads to.

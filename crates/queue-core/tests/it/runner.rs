@@ -1,8 +1,13 @@
 //! Runs a sequence on a partition beside the model.
 
-use queue_core::{Applied, Command, Context, Counters, Entry, EntryEncoder, Partition};
-use types::{QueueId, Timestamp};
+use std::collections::BTreeMap;
 
+use queue_core::{
+    Applied, Command, Context, Counters, Effect, Entry, EntryEncoder, MoveTask, Outcome, Partition,
+};
+use types::{MessageId, QueueId, Timestamp};
+
+use crate::model::check::must_be;
 use crate::model::{Coverage, Model, Verdict};
 use crate::play::Play;
 use crate::steps::{Op, QUEUES, Step, key};
@@ -21,6 +26,14 @@ pub(crate) trait Subject {
 
     fn wakes_at(&self) -> Option<Timestamp> {
         self.partition().next_due()
+    }
+
+    fn task_at(&self) -> Option<Timestamp> {
+        self.partition().next_task()
+    }
+
+    fn tasks(&self, source: QueueId) -> Vec<MoveTask> {
+        self.partition().move_tasks(source).cloned().collect()
     }
 }
 
@@ -65,6 +78,8 @@ struct Run<S> {
     twin: Option<Partition>,
     model: Model,
     play: Play,
+    /// The id in the content of every slot, as the owner keeps it.
+    contents: BTreeMap<u32, MessageId>,
 }
 
 impl<S: Subject> Run<S> {
@@ -72,7 +87,7 @@ impl<S: Subject> Run<S> {
         let context = self.play.context(step.clock, &self.model);
         if let Op::Restart = step.op {
             self.subject.restart();
-            self.model.seen.restarts += 1;
+            self.model.restarted();
         }
         let command = self.play.command(&step.op, &self.model);
         self.apply(context, &command)?;
@@ -88,6 +103,7 @@ impl<S: Subject> Run<S> {
             .step(&context, &command, &applied)
             .map_err(|error| format!("{error}\nat {command:?}"))?;
         self.play.learn(&command, &applied);
+        self.keep_contents(&command, &applied);
         if let Some(twin) = &mut self.twin {
             let other = twin.apply(context, &command);
             if other != applied {
@@ -99,7 +115,30 @@ impl<S: Subject> Run<S> {
         Ok(())
     }
 
+    /// Does what the owner does: drops, renames and adds contents, in this order.
+    fn keep_contents(&mut self, command: &Command, applied: &Applied) {
+        for effect in &applied.effects {
+            match effect {
+                Effect::Freed(slot) => drop(self.contents.remove(&slot.0)),
+                Effect::Renamed { slot, message_id } => drop(self.contents.insert(slot.0, *message_id)),
+                Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
+            }
+        }
+        if let (Command::Enqueue { entries, .. }, Ok(Outcome::Enqueued(results))) =
+            (command, &applied.outcome)
+        {
+            for (entry, result) in entries.iter().zip(results) {
+                if let Some(slot) = result.as_ref().ok().and_then(|enqueued| enqueued.slot) {
+                    self.contents.insert(slot.0, entry.message_id);
+                }
+            }
+        }
+    }
+
     fn compare(&self) -> Verdict {
+        for (slot, id) in self.model.message_ids() {
+            must_be("id in a content", &self.contents.get(&slot), &Some(&id))?;
+        }
         self.subject.partition().check_invariants();
         for queue in 0..QUEUES {
             let found = self.subject.partition().queue_id(&key(queue));
@@ -123,6 +162,15 @@ impl<S: Subject> Run<S> {
             if available != want.has_available() {
                 return Err(format!("{} has available: {available}", key(queue)));
             }
+            let queue = self.subject.partition().queue(want.id);
+            let tags: Vec<_> = queue.iter().flat_map(|queue| queue.tags()).collect();
+            let known = want.tags.iter();
+            must_be(
+                "tags",
+                &tags,
+                &known.map(|(tag, value)| (&**tag, &**value)).collect(),
+            )?;
+            self.compare_tasks(want.id)?;
         }
         self.compare_timers()?;
         match &self.twin {
@@ -133,6 +181,20 @@ impl<S: Subject> Run<S> {
         }
     }
 
+    fn compare_tasks(&self, source: QueueId) -> Verdict {
+        let tasks = self.subject.tasks(source).into_iter();
+        let shown = tasks.map(|task| {
+            let place = (task.id, task.source, task.destination, task.rate);
+            let state = (task.started.as_millis(), task.status, task.to_move, task.moved);
+            (place, state)
+        });
+        let known = self.model.tasks_of(source).into_iter().map(|task| {
+            let place = (task.id, task.source, task.destination.clone(), task.rate);
+            (place, (task.started, task.status, task.to_move, task.moved))
+        });
+        must_be("move tasks", &shown.collect(), &known.collect::<Vec<_>>())
+    }
+
     /// The owner must be woken no later than something happens by itself.
     fn compare_timers(&self) -> Verdict {
         let millis = |at: Option<Timestamp>| at.map_or(u64::MAX, Timestamp::as_millis);
@@ -140,6 +202,8 @@ impl<S: Subject> Run<S> {
             millis(self.subject.wakes_at()),
             millis(self.subject.partition().next_expiry()),
         );
+        let task = self.subject.task_at().map(Timestamp::as_millis);
+        must_be("next step of a task", &task, &self.model.task_times().min())?;
         let messages = || {
             self.model
                 .queues
@@ -199,6 +263,7 @@ pub(crate) fn run(subject: impl Subject, twin: Option<Partition>, steps: &[Step]
         twin,
         model: Model::default(),
         play: Play::new(),
+        contents: BTreeMap::new(),
     };
     let mut verdict = Ok(());
     for (at, step) in steps.iter().enumerate() {

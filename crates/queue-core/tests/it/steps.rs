@@ -137,6 +137,8 @@ pub(crate) enum Op {
         max: u32,
         visibility: Option<u32>,
         long: bool,
+        /// One of a few attempt ids.
+        attempt: Option<u8>,
     },
     Delete {
         queue: usize,
@@ -149,6 +151,25 @@ pub(crate) enum Op {
     GiveBack {
         queue: usize,
         picks: Vec<Pick>,
+    },
+    Tag {
+        queue: usize,
+        tags: Vec<(u8, u8)>,
+    },
+    Untag {
+        queue: usize,
+        keys: Vec<u8>,
+    },
+    StartTask {
+        queue: usize,
+        destination: Option<usize>,
+        rate: Option<u32>,
+    },
+    CancelTask {
+        /// Which of the newest tasks.
+        n: u32,
+        /// Named with another queue than its source.
+        queue: Option<usize>,
     },
     SealKey,
     Tick,
@@ -164,7 +185,11 @@ struct Taste {
     delay: [u32; QUEUES],
     max_receive_count: u32,
     groups: u8,
+    /// Whether messages of standard queues have groups.
+    is_fair: bool,
     ids: u8,
+    /// How many receives of a hundred have an attempt id.
+    attempts: u64,
     abandons: bool,
     /// Whether queues are purged, deleted and made anew all the time.
     is_restless: bool,
@@ -181,7 +206,9 @@ pub(crate) fn sequence(seed: u64) -> Vec<Step> {
         delay: std::array::from_fn(|_| rng.weighted(&[(6, 0), (1, 1), (1, 3)])),
         max_receive_count: rng.pick(&[1, 1, 2, 3]),
         groups: rng.pick(&[1, 2, 3, 3, 4]),
+        is_fair: rng.percent(40),
         ids: rng.pick(&[2, 4, 8]),
+        attempts: rng.pick(&[0, 20, 70]),
         abandons: rng.percent(50),
         is_restless: rng.percent(10),
         focus: rng.weighted(&[
@@ -196,12 +223,70 @@ pub(crate) fn sequence(seed: u64) -> Vec<Step> {
     let length = rng.pick(&[10, 60, 60, 100, 196]);
     for _ in 0..1 + rng.index(length) {
         let op = op(&mut rng, &taste);
+        let next = follow(&mut rng, &op);
         steps.push(Step {
             clock: clock(&mut rng),
             op,
         });
+        steps.extend(next);
     }
     steps
+}
+
+/// What a client does next now and then: it asks again as if there had been no answer, or stops its task, or starts it again.
+fn follow(rng: &mut Rng, op: &Op) -> Vec<Step> {
+    let clock = if rng.percent(70) { Clock::Stay } else { clock(rng) };
+    match op {
+        Op::Receive {
+            queue,
+            attempt: Some(_),
+            ..
+        } if rng.percent(40) => {
+            let (queue, again) = (*queue, op.clone());
+            let pick = Pick {
+                kind: Kind::Current,
+                n: rng.below_u32(8),
+            };
+            let picks = vec![pick];
+            let between = match rng.below(6) {
+                0 | 1 => Op::GiveBack { queue, picks },
+                2 => Op::Delete { queue, picks },
+                3 => Op::ChangeVisibility {
+                    queue,
+                    picks: vec![(pick, rng.pick(&[0, 1, 30]))],
+                },
+                4 => Op::Restart,
+                _ => Op::Tick,
+            };
+            let stay = Clock::Stay;
+            let between = Step {
+                clock: stay,
+                op: between,
+            };
+            vec![between, Step { clock, op: again }]
+        }
+        Op::StartTask { .. } if rng.percent(40) => {
+            let cancel = Op::CancelTask { n: 0, queue: None };
+            let op = rng.weighted(&[(2, &cancel), (3, op)]).clone();
+            vec![Step { clock, op }]
+        }
+        Op::Create { .. }
+        | Op::DeleteQueue { .. }
+        | Op::SetAttributes { .. }
+        | Op::Purge { .. }
+        | Op::Send { .. }
+        | Op::Receive { .. }
+        | Op::Delete { .. }
+        | Op::ChangeVisibility { .. }
+        | Op::GiveBack { .. }
+        | Op::Tag { .. }
+        | Op::Untag { .. }
+        | Op::StartTask { .. }
+        | Op::CancelTask { .. }
+        | Op::SealKey
+        | Op::Tick
+        | Op::Restart => Vec::new(),
+    }
 }
 
 fn creation(rng: &mut Rng, taste: &Taste, queue: usize) -> Step {
@@ -278,6 +363,9 @@ enum Choice {
     Tick,
     SealKey,
     Restart,
+    Tags,
+    StartTask,
+    CancelTask,
 }
 
 fn op(rng: &mut Rng, taste: &Taste) -> Op {
@@ -301,6 +389,9 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
         (10, Choice::Tick),
         (5, Choice::SealKey),
         (30, Choice::Restart),
+        (12, Choice::Tags),
+        (25, Choice::StartTask),
+        (12, Choice::CancelTask),
     ]) {
         Choice::Send => Op::Send {
             queue,
@@ -317,6 +408,7 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
                 (1, Some(43_200)),
             ]),
             long: rng.percent(50),
+            attempt: rng.percent(taste.attempts).then(|| rng.below_u32(3) as u8),
         },
         Choice::Delete => Op::Delete {
             queue,
@@ -362,6 +454,44 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
         Choice::Tick => Op::Tick,
         Choice::SealKey => Op::SealKey,
         Choice::Restart => Op::Restart,
+        Choice::Tags if rng.percent(60) => Op::Tag {
+            queue,
+            tags: (0..=rng.below(2))
+                .map(|_| (rng.below_u32(4) as u8, rng.below_u32(3) as u8))
+                .collect(),
+        },
+        Choice::Tags => Op::Untag {
+            queue,
+            keys: (0..=rng.below(2)).map(|_| rng.below_u32(5) as u8).collect(),
+        },
+        Choice::StartTask => start_task(rng, queue),
+        Choice::CancelTask => Op::CancelTask {
+            n: rng.weighted(&[(8, 0), (2, 1), (1, 2)]),
+            queue: Some(queue).filter(|_| rng.percent(5)),
+        },
+    }
+}
+
+/// Mostly of a queue that is a dead-letter queue from the start, mostly to one of its type.
+fn start_task(rng: &mut Rng, queue: usize) -> Op {
+    let source = if rng.percent(95) {
+        [0, 0, 2, 2, 0, 2][queue]
+    } else {
+        queue
+    };
+    let fits = if key(source).name.is_fifo() {
+        [2, 3, 3, 5]
+    } else {
+        [0, 1, 1, 4]
+    };
+    Op::StartTask {
+        queue: source,
+        destination: match rng.below(20) {
+            0..11 => None,
+            11..19 => Some(rng.pick(&fits)),
+            _ => Some(rng.index(QUEUES)),
+        },
+        rate: rng.weighted(&[(4, None), (4, Some(1)), (2, Some(3)), (1, Some(500))]),
     }
 }
 
@@ -382,7 +512,7 @@ fn sends(rng: &mut Rng, taste: &Taste, is_fifo: bool) -> Vec<Send> {
                 group: if is_fifo {
                     Some(group).filter(|_| !wrong_group)
                 } else {
-                    Some(group).filter(|g| *g == 1)
+                    Some(group).filter(|_| taste.is_fair && !rng.percent(25))
                 },
                 deduplication: if is_fifo || wrong_id {
                     deduplication
@@ -412,7 +542,7 @@ fn picks(rng: &mut Rng) -> Vec<Pick> {
 }
 
 fn changes(rng: &mut Rng, queue: usize) -> Vec<AttributeChange> {
-    let change = match rng.below(12) {
+    let change = match rng.below(13) {
         0 | 1 => AttributeChange::VisibilityTimeout(rng.pick(&[0, 1, 2, 5, 30])),
         2 | 3 => AttributeChange::MessageRetentionPeriod(rng.pick(&[60, 61, 120, 345_600])),
         4 => AttributeChange::DelaySeconds(rng.pick(&[0, 1, 3])),
@@ -426,6 +556,11 @@ fn changes(rng: &mut Rng, queue: usize) -> Vec<AttributeChange> {
         10 => AttributeChange::DeduplicationScope(
             rng.pick(&[DeduplicationScope::Queue, DeduplicationScope::MessageGroup]),
         ),
+        11 => {
+            let mut text = || Some("{}".into()).filter(|_| rng.percent(50));
+            let (from, to) = (text(), text());
+            AttributeChange::PolicyFrom { from, to }
+        }
         _ => AttributeChange::KmsMasterKeyId(Some("alias/test".into()).filter(|_| queue != 0)),
     };
     let mut changes = vec![change];

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use queue_core::attributes::DeduplicationScope;
 use queue_core::{
-    AttributeChange, Command, Context, Deduplication, EnqueueEntry, Handle, Outcome, Partition, RedrivePolicy,
+    AttributeChange, Command, Context, Deduplication, Effect, EnqueueEntry, Handle, Outcome, Partition,
+    RedrivePolicy, TaskId,
 };
 use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Slot, Timestamp, WallTime};
 
@@ -19,18 +20,24 @@ const SEQUENCES: u64 = 3_000;
 
 #[test]
 fn any_command_is_applied_and_means_the_same_everywhere() {
-    let mut deliveries = 0;
+    let (mut deliveries, mut moves) = (0, 0);
     for seed in 0..SEQUENCES {
-        deliveries += sequence(seed);
+        let seen = sequence(seed);
+        (deliveries, moves) = (deliveries + seen.0, moves + seen.1);
     }
     assert!(deliveries > SEQUENCES, "unknown: only {deliveries} deliveries");
+    assert!(
+        moves > SEQUENCES / 20,
+        "unknown: only {moves} messages moved by tasks"
+    );
 }
 
-fn sequence(seed: u64) -> u64 {
+/// Returns how many messages were delivered, and how many moved by tasks.
+fn sequence(seed: u64) -> (u64, u64) {
     let mut rng = Rng::new(seed);
     let mut known = Vec::new();
     let (mut first, mut second) = (Partition::default(), Partition::default());
-    let mut at = 0;
+    let (mut at, mut moves) = (0, 0);
     for index in 0..rng.below(150) {
         at = time(&mut rng, at);
         let context = Context {
@@ -47,6 +54,8 @@ fn sequence(seed: u64) -> u64 {
             second.apply(context, &command),
             "seed {seed}, {command:?}"
         );
+        let renamed = |effect: &&Effect| matches!(effect, Effect::Renamed { .. });
+        moves += applied.effects.iter().filter(renamed).count() as u64;
         if let Ok(Outcome::Received(deliveries)) = applied.outcome {
             known.extend(deliveries.iter().map(|delivery| delivery.handle));
         }
@@ -61,7 +70,7 @@ fn sequence(seed: u64) -> u64 {
         }
     }
     assert_eq!(first.state_hash(), second.state_hash(), "seed {seed}");
-    known.len() as u64
+    (known.len() as u64, moves)
 }
 
 fn time(rng: &mut Rng, at: u64) -> u64 {
@@ -76,7 +85,7 @@ fn time(rng: &mut Rng, at: u64) -> u64 {
 
 fn command(rng: &mut Rng, known: &[Handle]) -> Command {
     let queue = QueueId(rng.weighted(&[(20, 1), (20, 2), (20, 3), (20, 4), (5, 5), (1, 0), (1, u64::MAX)]));
-    match rng.below(20) {
+    match rng.below(26) {
         0..3 => Command::CreateQueue {
             key: key(rng.index(QUEUES)),
             attributes: attributes(rng),
@@ -103,6 +112,7 @@ fn command(rng: &mut Rng, known: &[Handle]) -> Command {
             max: rng.pick(&[0, 1, 3, 10, u32::MAX]),
             visibility_timeout_seconds: rng.pick(&[None, Some(0), Some(0), Some(1), Some(u32::MAX)]),
             is_long_poll: rng.percent(50),
+            attempt: rng.percent(40).then(|| [rng.pick(&[0, 1]); 16]),
         },
         15 | 16 => Command::Delete {
             queue,
@@ -118,6 +128,24 @@ fn command(rng: &mut Rng, known: &[Handle]) -> Command {
         18 => Command::GiveBack {
             queue,
             handles: handles(rng, known),
+        },
+        19..24 => Command::StartMoveTask {
+            source: queue,
+            task: TaskId::from_random([rng.pick(&[0, 1, 2]); 16]),
+            destination: rng.percent(70).then(|| key(rng.index(QUEUES))),
+            rate: rng.pick(&[None, None, Some(0), Some(1), Some(u32::MAX)]),
+        },
+        24 if rng.percent(30) => Command::CancelMoveTask {
+            source: queue,
+            task: TaskId::from_random([rng.pick(&[0, 1, 2]); 16]),
+        },
+        24 if rng.percent(50) => Command::TagQueue {
+            queue,
+            tags: vec![(rng.pick(&["", "a"]).into(), "".into()), ("".into(), "b".into())],
+        },
+        24 => Command::UntagQueue {
+            queue,
+            keys: vec![rng.pick(&["", "a", "b"]).into()],
         },
         _ if rng.percent(50) => Command::AddSealKey { key: rng.bytes() },
         _ => Command::Tick,
@@ -171,7 +199,7 @@ fn attributes(rng: &mut Rng) -> Vec<AttributeChange> {
     let mut attributes = Vec::new();
     for _ in 0..rng.below(3) {
         let seconds = rng.pick(&[0, 1, 30, 60, u32::MAX]);
-        attributes.push(match rng.below(9) {
+        attributes.push(match rng.below(10) {
             0 => AttributeChange::VisibilityTimeout(seconds),
             1 => AttributeChange::DelaySeconds(seconds),
             2 => AttributeChange::MessageRetentionPeriod(seconds),
@@ -181,6 +209,10 @@ fn attributes(rng: &mut Rng) -> Vec<AttributeChange> {
                 dead_letter_queue: key(rng.index(QUEUES)),
                 max_receive_count: rng.pick(&[0, 1, 1, 2, u32::MAX]),
             })),
+            9 => AttributeChange::PolicyFrom {
+                from: rng.percent(20).then(|| "{}".into()),
+                to: rng.percent(20).then(|| "{}".into()),
+            },
             7 => AttributeChange::ContentBasedDeduplication(rng.percent(80)),
             _ => AttributeChange::DeduplicationScope(DeduplicationScope::MessageGroup),
         });

@@ -67,7 +67,7 @@ pub(crate) fn run(seed: u64, bug: Bug, steps: &[Step]) -> (Result<(), String>, S
 }
 
 impl Seen {
-    fn fields(&mut self) -> [(&'static str, &mut u64); 16] {
+    fn fields(&mut self) -> [(&'static str, &mut u64); 20] {
         [
             ("entries", &mut self.entries),
             ("power cuts", &mut self.power_cuts),
@@ -91,6 +91,10 @@ impl Seen {
             ("duplicates", &mut self.duplicates),
             ("dead-letter moves", &mut self.moves),
             ("deletes", &mut self.deletes),
+            ("takes of a group whose turn it was", &mut self.fair_takes),
+            ("repeated attempts", &mut self.attempts_repeated),
+            ("messages moved by tasks", &mut self.task_moves),
+            ("move tasks across a stop", &mut self.tasks_across_stops),
         ]
     }
 

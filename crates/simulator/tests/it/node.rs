@@ -5,6 +5,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use journal::{Replay, ReplayError};
+use queue_core::content::with_message_id;
 use queue_core::{Applied, Command, Context, Effect, Entry, Outcome, Partition};
 use types::LogIndex;
 
@@ -19,6 +20,8 @@ pub(crate) struct Node {
     /// The last entry applied.
     pub(crate) index: u64,
     pub(crate) snapshots_read: u64,
+    /// A planted bug: contents keep their id.
+    pub(crate) ignores_renames: bool,
     /// A planted bug: every entry is applied so many times after a start.
     pub(crate) replays_each: u64,
     /// A planted bug: milliseconds that a replay adds to the time of an entry.
@@ -55,8 +58,18 @@ impl Node {
 
     fn keep_contents(&mut self, command: &Command, applied: &Applied) {
         for effect in &applied.effects {
-            if let Effect::Freed(slot) = effect {
-                self.contents.remove(&slot.0);
+            match effect {
+                Effect::Freed(slot) => drop(self.contents.remove(&slot.0)),
+                Effect::Renamed { slot, message_id } if !self.ignores_renames => {
+                    let content = self.contents.get_mut(&slot.0);
+                    let content = content.expect("a message that moves has a content");
+                    *content =
+                        with_message_id(content, *message_id).expect("contents are in their stored form");
+                }
+                Effect::Available(_)
+                | Effect::Renamed { .. }
+                | Effect::DeadLettered { .. }
+                | Effect::QueueDeleted(_) => {}
             }
         }
         if let (Command::Enqueue { entries, .. }, Ok(Outcome::Enqueued(results))) =

@@ -24,6 +24,7 @@ const ALL: &[Bug] = &[
     Bug::ReplayNothing,
     Bug::ReplayOwnClock,
     Bug::AppliesRejected,
+    Bug::RenamesIgnored,
 ];
 
 #[test]

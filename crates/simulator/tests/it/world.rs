@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use journal::{
     Disk, Event, Fsync, Journal, JournalError, LocalJournal, LocalOptions, ProposeError, SnapshotSink, Source,
 };
-use queue_core::{Command, Context, EntryEncoder, Outcome};
+use queue_core::{Command, Content, Context, EntryEncoder, Outcome};
 use simulator::{Fault, SimDisk};
 use types::LogIndex;
 
@@ -47,6 +47,8 @@ pub(crate) enum Bug {
     ReplayOwnClock,
     /// An entry that found no room is applied.
     AppliesRejected,
+    /// Messages that a task moves keep the old id in their content.
+    RenamesIgnored,
 }
 
 /// How often something worth testing happened.
@@ -68,6 +70,11 @@ pub(crate) struct Seen {
     pub(crate) duplicates: u64,
     pub(crate) moves: u64,
     pub(crate) deletes: u64,
+    pub(crate) fair_takes: u64,
+    pub(crate) attempts_repeated: u64,
+    pub(crate) task_moves: u64,
+    /// Tasks that ran when the process stopped.
+    pub(crate) tasks_across_stops: u64,
 }
 
 /// The process stopped: the machine did, or it had to end itself.
@@ -152,6 +159,10 @@ impl World {
         let seen = &self.model.seen;
         (self.seen.redeliveries, self.seen.duplicates) = (seen.redeliveries, seen.duplicates);
         (self.seen.moves, self.seen.deletes) = (seen.moves, seen.deletes);
+        self.seen.fair_takes = seen.fair_takes;
+        self.seen.attempts_repeated = seen.attempts_repeated;
+        self.seen.task_moves = seen.task_moves;
+        self.seen.tasks_across_stops = seen.tasks_restarted;
         Ok(())
     }
 
@@ -349,6 +360,7 @@ impl World {
 
     /// The process ends, with the machine or without it, and comes back.
     fn stop(&mut self) -> Result<(), String> {
+        self.model.restarted();
         let seed = self.rng.next();
         if self.rng.percent(60) {
             self.seen.power_cuts += 1;
@@ -406,6 +418,12 @@ impl World {
 
     fn compare(&self) -> Result<(), String> {
         let (found, shadow) = (&self.owner.node, &self.shadow);
+        for (slot, id) in self.model.message_ids() {
+            let content = found.contents.get(&slot).map(|bytes| Content::decode(bytes));
+            if !matches!(&content, Some(Ok(content)) if content.message_id == id) {
+                return Err(format!("slot {slot} holds {content:?}, not the message {id}"));
+            }
+        }
         found.partition.check_invariants();
         if found.partition.state_hash() != shadow.partition.state_hash() {
             return Err(format!(
@@ -465,7 +483,8 @@ fn snapshot_of(bug: Bug, node: &Node, previous: &[u8]) -> (LogIndex, Vec<u8>) {
         | Bug::ReplayTwice
         | Bug::ReplayNothing
         | Bug::ReplayOwnClock
-        | Bug::AppliesRejected => (index, node.to_bytes()),
+        | Bug::AppliesRejected
+        | Bug::RenamesIgnored => (index, node.to_bytes()),
     }
 }
 
@@ -499,8 +518,10 @@ fn open(disk: &SimDisk, is_opening: &Arc<AtomicBool>, bug: Bug) -> Result<(Owner
             | Bug::SnapshotTooNew
             | Bug::SnapshotWithoutContents
             | Bug::ReplayOwnClock
-            | Bug::AppliesRejected => 1,
+            | Bug::AppliesRejected
+            | Bug::RenamesIgnored => 1,
         },
+        ignores_renames: bug == Bug::RenamesIgnored,
         replay_adds_millis: u64::from(bug == Bug::ReplayOwnClock),
         ..Node::default()
     };

@@ -5,7 +5,7 @@ use types::limits;
 
 use super::{Action, Doc, QUEUE_URL, required};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply, Subject};
+use crate::{Access, ApiError, Code, Context, Reply, Subject};
 
 pub(crate) struct ChangeMessageVisibility;
 
@@ -21,6 +21,7 @@ pub(crate) struct Request<'a> {
 
 impl Action for ChangeMessageVisibility {
     const NAME: &'static str = "ChangeMessageVisibility";
+    const ACCESS: Access = Access::Policy("ChangeMessageVisibility");
     const DOC: Doc = Doc {
         summary: "Says how long a received message stays invisible, from now on.",
         parameters: &[
@@ -43,7 +44,7 @@ impl Action for ChangeMessageVisibility {
     async fn run<'a>(context: &'a Context<'a>, request: Request<'a>) -> Result<Reply, ApiError> {
         let key = context.queue(request.queue_url.as_ref())?;
         let seconds = visibility_seconds(request.visibility_timeout)?;
-        let handle = context.open_handle(request.receipt_handle.as_ref())?;
+        let handle = context.open_handle(&key, request.receipt_handle.as_ref())?;
         let mut results = context
             .broker
             .change_visibility(key, vec![(handle, seconds)])

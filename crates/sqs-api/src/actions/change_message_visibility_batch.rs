@@ -6,7 +6,7 @@ use super::change_message_visibility::visibility_seconds;
 use super::{Action, Doc, QUEUE_URL, required};
 use crate::batch::{self, BatchResponse};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply, Subject};
+use crate::{Access, ApiError, Code, Context, Reply, Subject};
 
 const ENTRY_NAME: &str = "ChangeMessageVisibilityBatchRequestEntry";
 
@@ -33,6 +33,7 @@ struct RequestEntry<'a> {
 
 impl Action for ChangeMessageVisibilityBatch {
     const NAME: &'static str = "ChangeMessageVisibilityBatch";
+    const ACCESS: Access = Access::Policy("ChangeMessageVisibility");
     const DOC: Doc = Doc {
         summary: "Says how long up to ten received messages stay invisible, each with its own outcome.",
         parameters: &[
@@ -67,7 +68,7 @@ impl Action for ChangeMessageVisibilityBatch {
                 ..Subject::default()
             };
             let change = seconds.and_then(|seconds| {
-                let handle = context.open_handle(entry.receipt_handle.as_ref())?;
+                let handle = context.open_handle(&key, entry.receipt_handle.as_ref())?;
                 Ok((handle, seconds))
             });
             let refused = change.map(|change| changes.push(change)).err();

@@ -8,17 +8,7 @@ use types::{QueueKey, QueueName};
 use super::{Action, Doc, optional, required};
 use crate::attribute_values::{self, FIFO_QUEUE, Passed};
 use crate::wire::{Pairs, Text};
-use crate::{ApiError, Code, Context, Reply, redrive};
-
-/// Most tags of a queue.
-const TAGS_MAX: usize = 50;
-/// Longest key of a tag, in characters.
-const TAG_KEY_CHARACTERS_MAX: usize = 128;
-/// Longest value of a tag, in characters.
-const TAG_VALUE_CHARACTERS_MAX: usize = 256;
-
-/// Tags as they are stored.
-type Tags = Vec<(Box<str>, Box<str>)>;
+use crate::{ApiError, Code, Context, Reply, redrive, tags};
 
 pub(crate) struct CreateQueue;
 
@@ -76,7 +66,7 @@ impl Action for CreateQueue {
             name: parse_name(&name, &attributes)?,
         };
         let Passed { changes, .. } = attribute_values::parse(&attributes, &key, context.options)?;
-        let tags = parse_tags(&request.tags.unwrap_or_default())?;
+        let tags = tags::parse(&request.tags.unwrap_or_default())?;
         check_redrive(context, &key, &changes).await?;
         context.broker.create_queue(key.clone(), changes, tags).await?;
         Ok(context.reply(&Response {
@@ -109,30 +99,6 @@ fn parse_name(name: &str, attributes: &Pairs<'_, Text<'_>>) -> Result<QueueName,
         return Err(attribute_values::unknown(FIFO_QUEUE));
     }
     Ok(parsed)
-}
-
-/// Reads the tags, in the order of their keys. Of a key that is given twice the last value counts.
-fn parse_tags(tags: &Pairs<'_, Text<'_>>) -> Result<Tags, ApiError> {
-    let mut parsed = std::collections::BTreeMap::new();
-    for (key, value) in &tags.0 {
-        if !(1..=TAG_KEY_CHARACTERS_MAX).contains(&key.chars().count()) {
-            return Err(ApiError::InvalidParameterValue(
-                "Tag keys must be between 1 and 128 characters in length.".to_owned(),
-            ));
-        }
-        if value.chars().count() > TAG_VALUE_CHARACTERS_MAX {
-            return Err(ApiError::InvalidParameterValue(
-                "Tag values must be between 0 and 256 characters in length.".to_owned(),
-            ));
-        }
-        parsed.insert(Box::from(&**key), Box::from(&**value));
-    }
-    if parsed.len() > TAGS_MAX {
-        return Err(ApiError::InvalidParameterValue(format!(
-            "Too many tags: a queue can have up to {TAGS_MAX}."
-        )));
-    }
-    Ok(parsed.into_iter().collect())
 }
 
 /// Checks that the dead-letter queue that is named exists and lets this queue use it.
@@ -202,28 +168,5 @@ mod tests {
             let result = result.map(|_| ()).map_err(|error| error.to_string());
             assert_eq!(result, expected.map_err(str::to_owned), "{name} {fifo_queue:?}");
         }
-    }
-
-    #[test]
-    fn tags_are_bounded_and_ordered() {
-        let long_key = "k".repeat(129);
-        let long_value = "v".repeat(257);
-        let of = |pairs: &[(&str, &str)]| {
-            parse_tags(&Pairs(
-                pairs
-                    .iter()
-                    .map(|(k, v)| (Text::from(*k), Text::from(*v)))
-                    .collect(),
-            ))
-        };
-        let expected: Tags = vec![("a".into(), "".into()), ("b".into(), "2".into())];
-        assert_eq!(of(&[("b", "1"), ("a", ""), ("b", "2")]), Ok(expected));
-        assert!(of(&[("", "1")]).is_err());
-        assert!(of(&[(&long_key, "1")]).is_err());
-        assert!(of(&[("k", &long_value)]).is_err());
-        let keys: Vec<String> = (0..51).map(|at| format!("k{at}")).collect();
-        let many: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "")).collect();
-        assert!(of(&many[..50]).is_ok());
-        assert!(of(&many).is_err());
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{Action, Doc, QUEUE_URL, required};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply, Subject};
+use crate::{Access, ApiError, Code, Context, Reply, Subject};
 
 pub(crate) struct DeleteMessage;
 
@@ -19,6 +19,7 @@ pub(crate) struct Request<'a> {
 
 impl Action for DeleteMessage {
     const NAME: &'static str = "DeleteMessage";
+    const ACCESS: Access = Access::Policy("DeleteMessage");
     const DOC: Doc = Doc {
         summary: "Takes a received message out of its queue.",
         parameters: &[
@@ -35,7 +36,7 @@ impl Action for DeleteMessage {
 
     async fn run<'a>(context: &'a Context<'a>, request: Request<'a>) -> Result<Reply, ApiError> {
         let key = context.queue(request.queue_url.as_ref())?;
-        let handle = context.open_handle(request.receipt_handle.as_ref())?;
+        let handle = context.open_handle(&key, request.receipt_handle.as_ref())?;
         let mut results = context.broker.delete(key, vec![handle]).await?;
         let result = results.pop().expect("the broker gives a result for every handle");
         result.map_err(|error| {

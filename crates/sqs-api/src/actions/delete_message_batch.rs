@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{Action, Doc, QUEUE_URL, required};
 use crate::batch::{self, BatchResponse};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply, Subject};
+use crate::{Access, ApiError, Code, Context, Reply, Subject};
 
 const ENTRY_NAME: &str = "DeleteMessageBatchRequestEntry";
 
@@ -31,6 +31,7 @@ struct RequestEntry<'a> {
 
 impl Action for DeleteMessageBatch {
     const NAME: &'static str = "DeleteMessageBatch";
+    const ACCESS: Access = Access::Policy("DeleteMessage");
     const DOC: Doc = Doc {
         summary: "Takes up to ten received messages out of their queue, each with its own outcome.",
         parameters: &[
@@ -58,7 +59,7 @@ impl Action for DeleteMessageBatch {
         let mut handles = Vec::with_capacity(entries.len());
         let mut checked = Vec::with_capacity(entries.len());
         for entry in &entries {
-            let opened = context.open_handle(entry.receipt_handle.as_ref());
+            let opened = context.open_handle(&key, entry.receipt_handle.as_ref());
             let refused = opened.map(|handle| handles.push(handle)).err();
             let subject = Subject {
                 receipt_handle: entry.receipt_handle.as_deref().unwrap_or_default(),

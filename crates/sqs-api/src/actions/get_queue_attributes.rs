@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Action, Doc, QUEUE_URL, optional};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply, attribute_values, queue_url};
+use crate::{Access, ApiError, Code, Context, Reply, attribute_values, queue_url};
 
 const ALL: &str = "All";
 const QUEUE_ARN: &str = "QueueArn";
@@ -57,6 +57,7 @@ impl Serialize for Shown {
 
 impl Action for GetQueueAttributes {
     const NAME: &'static str = "GetQueueAttributes";
+    const ACCESS: Access = Access::OwnerOrAllowed("GetQueueAttributes");
     const DOC: Doc = Doc {
         summary: "Returns attributes of a queue, its counters among them.",
         parameters: &[

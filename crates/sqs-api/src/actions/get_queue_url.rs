@@ -5,7 +5,7 @@ use types::QueueKey;
 
 use super::{Action, Doc, optional, required};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply};
+use crate::{Access, ApiError, Code, Context, Reply};
 
 pub(crate) struct GetQueueUrl;
 
@@ -26,6 +26,7 @@ struct Response {
 
 impl Action for GetQueueUrl {
     const NAME: &'static str = "GetQueueUrl";
+    const ACCESS: Access = Access::Policy("GetQueueUrl");
     const DOC: Doc = Doc {
         summary: "Finds a queue by its name.",
         parameters: &[
@@ -35,7 +36,7 @@ impl Action for GetQueueUrl {
         errors: &[Code::QueueDoesNotExist],
         notes: &[
             "The URL begins with the address that the client used, or with the server's public URL if it has one.",
-            "A queue of another account gets the answer of a missing queue.",
+            "A queue of another account gets the answer of a missing queue, unless its policy allows `sqs:GetQueueUrl`.",
         ],
     };
     type Request<'a> = Request<'a>;
@@ -43,13 +44,12 @@ impl Action for GetQueueUrl {
     async fn run<'a>(context: &'a Context<'a>, request: Request<'a>) -> Result<Reply, ApiError> {
         let name = request.queue_name.ok_or_else(|| ApiError::missing("QueueName"))?;
         let owner = request.queue_owner_account.filter(|owner| !owner.is_empty());
-        if owner.is_some_and(|owner| owner.parse() != Ok(context.principal.tenant)) {
-            return Err(ApiError::QueueDoesNotExist);
-        }
-        let key = QueueKey {
-            tenant: context.principal.tenant,
+        let owner = owner.map(|owner| owner.parse()).transpose();
+        let owner = owner.map_err(|_| ApiError::QueueDoesNotExist)?;
+        let key = context.authorise(QueueKey {
+            tenant: owner.unwrap_or(context.principal.tenant),
             name: name.parse().map_err(|_| ApiError::QueueDoesNotExist)?,
-        };
+        })?;
         context.broker.find_queue(key.clone()).await?;
         Ok(context.reply(&Response {
             queue_url: context.queue_url(&key),

@@ -1,13 +1,11 @@
 //! ListQueues: the queues of the account, by name.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use types::{QueueKey, QueueName, limits};
+use types::{QueueKey, limits};
 
 use super::{Action, Doc, optional};
 use crate::wire::Text;
-use crate::{ApiError, Context, Reply};
+use crate::{ApiError, Context, Reply, pages};
 
 pub(crate) struct ListQueues;
 
@@ -54,9 +52,11 @@ impl Action for ListQueues {
             .as_deref()
             .unwrap_or_default()
             .to_owned();
-        let max = max_results(request.max_results)?;
+        let max = pages::max_results(request.max_results)?;
         let token = request.next_token.filter(|token| !token.is_empty());
-        let after = token.map(|token| open_token(&token, &prefix)).transpose()?;
+        let after = token
+            .map(|token| pages::open_token(&token, &prefix))
+            .transpose()?;
         let tenant = context.principal.tenant;
         let page_max = max.unwrap_or(limits::LIST_QUEUES_PAGE_MAX);
         let page = context
@@ -64,80 +64,11 @@ impl Action for ListQueues {
             .list_queues(tenant, prefix.clone(), after, page_max)
             .await?;
         let last = page.names.last().filter(|_| page.has_more && max.is_some());
-        let next_token = last.map(|last| token_after(last, &prefix));
+        let next_token = last.map(|last| pages::token_after(last, &prefix));
         let url = |name| context.queue_url(&QueueKey { tenant, name });
         Ok(context.reply(&Response {
             queue_urls: page.names.into_iter().map(url).collect(),
             next_token,
         }))
-    }
-}
-
-fn max_results(max: Option<i64>) -> Result<Option<usize>, ApiError> {
-    let Some(max) = max else {
-        return Ok(None);
-    };
-    let in_bounds = usize::try_from(max)
-        .ok()
-        .filter(|max| (1..=limits::LIST_QUEUES_PAGE_MAX).contains(max));
-    let reason = format!(
-        "Must be between 1 and {}, if provided.",
-        limits::LIST_QUEUES_PAGE_MAX
-    );
-    in_bounds
-        .map(Some)
-        .ok_or_else(|| ApiError::invalid_value(max, "MaxResults", &reason))
-}
-
-/// Returns the token of the page after `last`. It carries the prefix, to notice when that changes between pages.
-fn token_after(last: &QueueName, prefix: &str) -> String {
-    URL_SAFE_NO_PAD.encode(format!("{last}/{prefix}"))
-}
-
-fn open_token(token: &str, prefix: &str) -> Result<QueueName, ApiError> {
-    let opened = URL_SAFE_NO_PAD
-        .decode(token)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .and_then(|text| {
-            let (last, token_prefix) = text.split_once('/')?;
-            (token_prefix == prefix).then(|| last.parse().ok())?
-        });
-    opened.ok_or_else(|| {
-        ApiError::invalid_value(
-            token,
-            "NextToken",
-            "It is not the token of a page of this listing.",
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_good_for_its_prefix_only() {
-        let last: QueueName = "a-1.fifo".parse().unwrap();
-        let token = token_after(&last, "a-");
-        assert_eq!(open_token(&token, "a-"), Ok(last));
-        for (token, prefix) in [
-            (token.as_str(), "a"),
-            (token.as_str(), ""),
-            ("", "a-"),
-            ("%", "a-"),
-            ("YQ", ""),
-        ] {
-            assert!(open_token(token, prefix).is_err(), "{token} {prefix}");
-        }
-    }
-
-    #[test]
-    fn pages_have_one_to_a_thousand_queues() {
-        assert_eq!(max_results(None), Ok(None));
-        assert_eq!(max_results(Some(1000)), Ok(Some(1000)));
-        for wrong in [0, -1, 1001] {
-            assert!(max_results(Some(wrong)).is_err());
-        }
     }
 }

@@ -1,8 +1,10 @@
 //! The actions of SQS, one file each, and the table of them all.
 //!
 //! An action checks what needs no state, asks the broker, and writes its answer. Everything that is listed per
-//! action (labels, the reference page, the names that are known but not supported) comes from the table.
+//! action (labels, the reference page, the names that a policy can allow) comes from the table.
 
+mod add_permission;
+mod cancel_message_move_task;
 mod change_message_visibility;
 mod change_message_visibility_batch;
 mod create_queue;
@@ -11,19 +13,26 @@ mod delete_message_batch;
 mod delete_queue;
 mod get_queue_attributes;
 mod get_queue_url;
+mod list_dead_letter_source_queues;
+mod list_message_move_tasks;
+mod list_queue_tags;
 mod list_queues;
 mod purge_queue;
 mod receive_message;
+mod remove_permission;
 mod send_message;
 mod send_message_batch;
 mod set_queue_attributes;
+mod start_message_move_task;
+mod tag_queue;
+mod untag_queue;
 
 use std::pin::Pin;
 
 use serde::Deserialize;
 
 use crate::wire::Input;
-use crate::{ApiError, Code, Context, Reply};
+use crate::{Access, ApiError, Code, Context, Reply};
 
 /// One operation of the SQS API.
 pub(crate) trait Action {
@@ -31,6 +40,8 @@ pub(crate) trait Action {
     const NAME: &'static str;
     /// Whether the action is about one queue, so that it can be called at that queue's URL.
     const IS_FOR_QUEUE: bool = true;
+    /// Who may call it.
+    const ACCESS: Access = Access::Owner;
     /// What the reference page says.
     const DOC: Doc;
     /// The typed input, the same from both protocols.
@@ -89,6 +100,7 @@ const QUEUE_URL: Parameter = required(
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) is_for_queue: bool,
+    pub(crate) access: Access,
     pub(crate) doc: Doc,
     pub(crate) call: for<'a> fn(&'a Context<'a>, &'a Input<'a>) -> Pending<'a>,
 }
@@ -101,6 +113,7 @@ impl Entry {
         Self {
             name: A::NAME,
             is_for_queue: A::IS_FOR_QUEUE,
+            access: A::ACCESS,
             doc: A::DOC,
             call: |context, input| Box::pin(async move { A::run(context, input.decode()?).await }),
         }
@@ -108,7 +121,9 @@ impl Entry {
 }
 
 /// The actions of this version.
-pub(crate) static TABLE: [Entry; 14] = [
+pub(crate) static TABLE: [Entry; 23] = [
+    Entry::of::<add_permission::AddPermission>(),
+    Entry::of::<cancel_message_move_task::CancelMessageMoveTask>(),
     Entry::of::<change_message_visibility::ChangeMessageVisibility>(),
     Entry::of::<change_message_visibility_batch::ChangeMessageVisibilityBatch>(),
     Entry::of::<create_queue::CreateQueue>(),
@@ -117,12 +132,19 @@ pub(crate) static TABLE: [Entry; 14] = [
     Entry::of::<delete_queue::DeleteQueue>(),
     Entry::of::<get_queue_attributes::GetQueueAttributes>(),
     Entry::of::<get_queue_url::GetQueueUrl>(),
+    Entry::of::<list_dead_letter_source_queues::ListDeadLetterSourceQueues>(),
+    Entry::of::<list_message_move_tasks::ListMessageMoveTasks>(),
+    Entry::of::<list_queue_tags::ListQueueTags>(),
     Entry::of::<list_queues::ListQueues>(),
     Entry::of::<purge_queue::PurgeQueue>(),
     Entry::of::<receive_message::ReceiveMessage>(),
+    Entry::of::<remove_permission::RemovePermission>(),
     Entry::of::<send_message::SendMessage>(),
     Entry::of::<send_message_batch::SendMessageBatch>(),
     Entry::of::<set_queue_attributes::SetQueueAttributes>(),
+    Entry::of::<start_message_move_task::StartMessageMoveTask>(),
+    Entry::of::<tag_queue::TagQueue>(),
+    Entry::of::<untag_queue::UntagQueue>(),
 ];
 
 /// The names of the actions, as metrics and other lists label them.
@@ -136,49 +158,28 @@ pub static ACTIONS: [&str; TABLE.len()] = {
     names
 };
 
-/// The actions of SQS that this version knows by name only.
-pub(crate) const NOT_SUPPORTED: [&str; 9] = [
-    "AddPermission",
-    "CancelMessageMoveTask",
-    "ListDeadLetterSourceQueues",
-    "ListMessageMoveTasks",
-    "ListQueueTags",
-    "RemovePermission",
-    "StartMessageMoveTask",
-    "TagQueue",
-    "UntagQueue",
-];
-
-/// What is known of a name.
-#[derive(Debug)]
-pub(crate) enum Known {
-    /// An action of this version.
-    Supported(&'static Entry),
-    /// An action of SQS that this version does not have.
-    NotSupported(&'static str),
-    /// No action of SQS.
-    No,
-}
-
 /// Looks a name up.
-pub(crate) fn find(name: &str) -> Known {
-    if let Some(entry) = TABLE.iter().find(|entry| entry.name == name) {
-        return Known::Supported(entry);
-    }
-    match NOT_SUPPORTED.into_iter().find(|known| *known == name) {
-        Some(known) => Known::NotSupported(known),
-        None => Known::No,
-    }
+pub(crate) fn find(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.name == name)
 }
 
 /// The actions whose requests the tests of the wire formats read.
 #[cfg(test)]
 pub(crate) mod testing {
+    pub(crate) use super::add_permission::AddPermission;
+    pub(crate) use super::cancel_message_move_task::CancelMessageMoveTask;
     pub(crate) use super::change_message_visibility_batch::ChangeMessageVisibilityBatch;
     pub(crate) use super::create_queue::CreateQueue;
+    pub(crate) use super::list_dead_letter_source_queues::ListDeadLetterSourceQueues;
+    pub(crate) use super::list_message_move_tasks::ListMessageMoveTasks;
+    pub(crate) use super::list_queue_tags::ListQueueTags;
     pub(crate) use super::receive_message::ReceiveMessage;
+    pub(crate) use super::remove_permission::RemovePermission;
     pub(crate) use super::send_message::SendMessage;
     pub(crate) use super::send_message_batch::SendMessageBatch;
+    pub(crate) use super::start_message_move_task::StartMessageMoveTask;
+    pub(crate) use super::tag_queue::TagQueue;
+    pub(crate) use super::untag_queue::UntagQueue;
 }
 
 #[cfg(test)]
@@ -229,10 +230,7 @@ mod tests {
     #[test]
     fn names_are_sorted_and_each_is_known_once() {
         assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
-        assert!(NOT_SUPPORTED.is_sorted_by(|a, b| a < b));
-        for name in NOT_SUPPORTED {
-            assert!(matches!(find(name), Known::NotSupported(known) if known == name));
-        }
-        assert!(matches!(find("sendmessage"), Known::No));
+        assert!(find("SendMessage").is_some());
+        assert!(find("sendmessage").is_none());
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{Action, Doc, QUEUE_URL};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply, Subject};
+use crate::{Access, ApiError, Code, Context, Reply, Subject};
 
 pub(crate) struct PurgeQueue;
 
@@ -17,6 +17,7 @@ pub(crate) struct Request<'a> {
 
 impl Action for PurgeQueue {
     const NAME: &'static str = "PurgeQueue";
+    const ACCESS: Access = Access::Policy("PurgeQueue");
     const DOC: Doc = Doc {
         summary: "Removes every message of a queue: waiting, delayed and in flight. Deduplication ids are forgotten.",
         parameters: &[QUEUE_URL],

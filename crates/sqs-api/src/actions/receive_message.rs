@@ -3,13 +3,14 @@
 use broker::ReceiveOptions;
 use queue_core::Content;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use types::{QueueKey, limits};
 
 use super::change_message_visibility::check_visibility;
 use super::{Action, Doc, QUEUE_URL, optional};
 use crate::message::{Message, Wanted, check_id};
 use crate::wire::Text;
-use crate::{ApiError, Code, Context, Reply};
+use crate::{Access, ApiError, Code, Context, Reply, Subject};
 
 pub(crate) struct ReceiveMessage;
 
@@ -40,6 +41,7 @@ struct Response<'a> {
 
 impl Action for ReceiveMessage {
     const NAME: &'static str = "ReceiveMessage";
+    const ACCESS: Access = Access::Policy("ReceiveMessage");
     const DOC: Doc = Doc {
         summary: "Takes up to ten messages that are due, and waits for them if it is asked to.",
         parameters: &[
@@ -67,12 +69,15 @@ impl Action for ReceiveMessage {
             ),
             optional(
                 "ReceiveRequestAttemptId",
-                "1 to 128 letters, digits and punctuation, on FIFO queues. Accepted and checked; see below.",
+                "1 to 128 letters, digits and punctuation. Names the receive, so that a FIFO queue can repeat its answer.",
             ),
         ],
         errors: &[Code::OverLimit, Code::QueueDoesNotExist],
         notes: &[
-            "`ReceiveRequestAttemptId` has no effect in this version: a repeated receive is a receive of its own.",
+            "On a FIFO queue a second receive with the same `ReceiveRequestAttemptId` gives the same messages with the \
+             same handles, and their visibility timeouts begin anew: for five minutes, and while these timeouts run. \
+             Once one of the messages was deleted or its visibility changed, it is an InvalidParameterValue.",
+            "On a standard queue `ReceiveRequestAttemptId` is ignored and not checked.",
             "A wait ends with the first message; it never waits for more.",
             "If the answer cannot be delivered because the client has gone, the messages go back at once, as if they \
              had not been received.",
@@ -83,13 +88,11 @@ impl Action for ReceiveMessage {
 
     async fn run<'a>(context: &'a Context<'a>, request: Request<'a>) -> Result<Reply, ApiError> {
         let key = context.queue(request.queue_url.as_ref())?;
-        let options = receive_options(&request)?;
-        if let Some(id) = request
-            .receive_request_attempt_id
-            .as_ref()
-            .filter(|_| key.name.is_fifo())
-        {
+        let mut options = receive_options(&request)?;
+        let attempt_id = request.receive_request_attempt_id.filter(|_| key.name.is_fifo());
+        if let Some(id) = &attempt_id {
             check_id(id, "ReceiveRequestAttemptId")?;
+            options.attempt = Sha256::digest(id.as_bytes()).first_chunk().copied();
         }
         let mut system = request.message_system_attribute_names.unwrap_or_default();
         system.extend(request.attribute_names.unwrap_or_default());
@@ -98,7 +101,14 @@ impl Action for ReceiveMessage {
             user: request.message_attribute_names.unwrap_or_default(),
             is_fifo: key.name.is_fifo(),
         };
-        let received = context.broker.receive(key.clone(), options).await?;
+        let received = context.broker.receive(key.clone(), options).await;
+        let received = received.map_err(|error| {
+            let subject = Subject {
+                attempt_id: attempt_id.as_deref().unwrap_or_default(),
+                ..Subject::default()
+            };
+            ApiError::of_broker(error, subject)
+        })?;
         let messages = received
             .messages
             .iter()
@@ -119,7 +129,7 @@ fn message<'a>(
     let delivery = &received.delivery;
     match Content::decode(&received.content) {
         Ok(content) => {
-            let receipt_handle = context.broker.seal(context.principal.tenant, &delivery.handle);
+            let receipt_handle = context.broker.seal(key.tenant, &delivery.handle);
             Some(Message::new(
                 content,
                 delivery,
@@ -154,6 +164,7 @@ fn receive_options(request: &Request<'_>) -> Result<ReceiveOptions, ApiError> {
         max,
         visibility_timeout_seconds: request.visibility_timeout.map(check_visibility).transpose()?,
         wait_seconds: wait_seconds.transpose()?,
+        attempt: None,
     })
 }
 

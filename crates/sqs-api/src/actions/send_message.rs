@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{Action, Doc, Parameter, QUEUE_URL, optional, required};
 use crate::message::{AttributeInput, Draft};
 use crate::wire::{Pairs, Text};
-use crate::{ApiError, Code, Context, Reply};
+use crate::{Access, ApiError, Code, Context, Reply};
 
 pub(crate) struct SendMessage;
 
@@ -55,6 +55,7 @@ pub(super) const MESSAGE_DEDUPLICATION_ID: Parameter = optional(
 
 impl Action for SendMessage {
     const NAME: &'static str = "SendMessage";
+    const ACCESS: Access = Access::Policy("SendMessage");
     const DOC: Doc = Doc {
         summary: "Puts a message into a queue. The answer comes when the message is durable.",
         parameters: &[

@@ -8,7 +8,7 @@ use super::{Action, Doc, QUEUE_URL, required};
 use crate::batch::{self, BatchResponse, Failed};
 use crate::message::{AttributeInput, Draft, Sent};
 use crate::wire::{Pairs, Text};
-use crate::{ApiError, Code, Context, Reply};
+use crate::{Access, ApiError, Code, Context, Reply};
 
 const ENTRY_NAME: &str = "SendMessageBatchRequestEntry";
 
@@ -43,6 +43,7 @@ struct RequestEntry<'a> {
 
 impl Action for SendMessageBatch {
     const NAME: &'static str = "SendMessageBatch";
+    const ACCESS: Access = Access::Policy("SendMessage");
     const DOC: Doc = Doc {
         summary: "Puts up to ten messages into a queue, each with its own outcome. They are stored together.",
         parameters: &[

@@ -41,7 +41,9 @@ impl Action for SetQueueAttributes {
         ],
         notes: &[
             "An empty text removes `Policy`, `RedrivePolicy`, `RedriveAllowPolicy` and `KmsMasterKeyId`.",
-            "`Policy` is stored and shown; it is not evaluated in this version.",
+            "`Policy` is shown as it was written, and evaluated: see Access below.",
+            "A new `DelaySeconds` of a FIFO queue holds for messages whose delay still runs, counted from when they \
+             were sent; on a standard queue it holds for later messages.",
             "The attributes of encryption are stored and shown; they encrypt nothing.",
             "`RedriveAllowPolicy` is enforced when a queue names this one as its dead-letter queue.",
             "A later change of `DeduplicationScope` is shown, and deduplication stays as it was at creation, as \

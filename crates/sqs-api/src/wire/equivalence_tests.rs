@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 use super::{Input, Parameters};
 use crate::actions::Action;
 use crate::actions::testing::{
-    ChangeMessageVisibilityBatch, CreateQueue, ReceiveMessage, SendMessage, SendMessageBatch,
+    AddPermission, CancelMessageMoveTask, ChangeMessageVisibilityBatch, CreateQueue,
+    ListDeadLetterSourceQueues, ListMessageMoveTasks, ListQueueTags, ReceiveMessage, RemovePermission,
+    SendMessage, SendMessageBatch, StartMessageMoveTask, TagQueue, UntagQueue,
 };
 
 /// Writes the parameters of a request by its members' flat names.
@@ -30,7 +32,10 @@ impl Flat {
     }
 
     fn add(&mut self, place: &str, value: &Value) {
-        let list = place.strip_suffix('s').unwrap_or(place);
+        let list = match place {
+            "Actions" => "ActionName",
+            other => other.strip_suffix('s').unwrap_or(other),
+        };
         match value {
             Value::Array(items) => {
                 for (at, item) in items.iter().enumerate() {
@@ -38,7 +43,7 @@ impl Flat {
                 }
             }
             Value::Object(entries) if place.ends_with('s') => {
-                let (list, key) = if place == "tags" {
+                let (list, key) = if place.eq_ignore_ascii_case("tags") {
                     ("Tag", "Key")
                 } else {
                     (list, "Name")
@@ -186,13 +191,49 @@ proptest! {
     }
 
     #[test]
+    fn requests_about_tags_read_alike(
+        (queue, tags, keys) in (text(), some_map(text()), some_list(text()))
+    ) {
+        check_equal::<TagQueue>(&json!({ "QueueUrl": queue, "Tags": tags }));
+        check_equal::<UntagQueue>(&json!({ "QueueUrl": queue, "TagKeys": keys }));
+        check_equal::<ListQueueTags>(&json!({ "QueueUrl": queue }));
+    }
+
+    #[test]
+    fn requests_about_permissions_read_alike(request in structure(vec![
+        ("QueueUrl", text().boxed()),
+        ("Label", text().boxed()),
+        ("AWSAccountIds", some_list(text()).boxed()),
+        ("Actions", some_list(text()).boxed()),
+    ])) {
+        check_equal::<AddPermission>(&request);
+        check_equal::<RemovePermission>(&request);
+    }
+
+    #[test]
+    fn requests_about_dead_letters_read_alike(request in structure(vec![
+        ("QueueUrl", text().boxed()),
+        ("NextToken", text().boxed()),
+        ("SourceArn", text().boxed()),
+        ("DestinationArn", text().boxed()),
+        ("MaxNumberOfMessagesPerSecond", number().boxed()),
+        ("TaskHandle", text().boxed()),
+        ("MaxResults", number().boxed()),
+    ])) {
+        check_equal::<ListDeadLetterSourceQueues>(&request);
+        check_equal::<StartMessageMoveTask>(&request);
+        check_equal::<ListMessageMoveTasks>(&request);
+        check_equal::<CancelMessageMoveTask>(&request);
+    }
+
+    #[test]
     fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         decode_all(&bytes);
     }
 
     #[test]
     fn no_parameters_make_a_decoder_panic(
-        form in "((Action|Attribute|MessageAttribute|SendMessageBatchRequestEntry|Tag)(\\.[0-9]{0,3}|\\.Name|\\.Value|\\.Key){0,5}=?[a-z0-9%]{0,3}&){0,12}"
+        form in "((Action|Attribute|MessageAttribute|SendMessageBatchRequestEntry|Tag|TagKey|ActionName|AWSAccountId)(\\.[0-9]{0,3}|\\.Name|\\.Value|\\.Key){0,5}=?[a-z0-9%]{0,3}&){0,12}"
     ) {
         decode_all(form.as_bytes());
     }
@@ -210,5 +251,10 @@ fn decode_all(bytes: &[u8]) {
         decode::<<SendMessageBatch as Action>::Request<'_>>(input);
         decode::<<CreateQueue as Action>::Request<'_>>(input);
         decode::<<ReceiveMessage as Action>::Request<'_>>(input);
+        decode::<<AddPermission as Action>::Request<'_>>(input);
+        decode::<<TagQueue as Action>::Request<'_>>(input);
+        decode::<<UntagQueue as Action>::Request<'_>>(input);
+        decode::<<StartMessageMoveTask as Action>::Request<'_>>(input);
+        decode::<<CancelMessageMoveTask as Action>::Request<'_>>(input);
     }
 }

@@ -36,12 +36,15 @@ pub(crate) const BATCH_ENTRIES: &str = "Entries";
 /// Returns the flat name and the shape of a request's member. That of [`BATCH_ENTRIES`] depends on the action.
 pub(crate) fn of_request(member: &'static str) -> (&'static str, Shape) {
     match member {
+        "AWSAccountIds" => ("AWSAccountId", Shape::List),
+        "Actions" => ("ActionName", Shape::List),
         "AttributeNames" => ("AttributeName", Shape::List),
         "Attributes" => ("Attribute", ATTRIBUTES),
         "MessageAttributeNames" => ("MessageAttributeName", Shape::List),
         "MessageAttributes" => ("MessageAttribute", ATTRIBUTES),
         "MessageSystemAttributeNames" => ("MessageSystemAttributeName", Shape::List),
         "MessageSystemAttributes" => ("MessageSystemAttribute", ATTRIBUTES),
+        "TagKeys" => ("TagKey", Shape::List),
         "tags" => ("Tag", TAGS),
         "Tags" => ("Tags", TAGS),
         other => (other, Shape::One),
@@ -56,7 +59,9 @@ pub(crate) fn of_answer(member: &'static str) -> (&'static str, Shape) {
         "Failed" => ("BatchResultErrorEntry", Shape::List),
         "MessageAttributes" => ("MessageAttribute", ATTRIBUTES),
         "Messages" => ("Message", Shape::List),
-        "QueueUrls" => ("QueueUrl", Shape::List),
+        "QueueUrls" | "queueUrls" => ("QueueUrl", Shape::List),
+        "Results" => ("ListMessageMoveTasksResultEntry", Shape::List),
+        "Tags" => ("Tag", TAGS),
         other => (other, Shape::One),
     }
 }

@@ -43,6 +43,7 @@ fn reshape_member((name, value): (String, Value)) -> (String, Value) {
     let map = match name.as_str() {
         "Attributes" => members::of_answer("Attributes").1,
         "MessageAttributes" => members::of_answer("MessageAttributes").1,
+        "Tags" => members::of_answer("Tags").1,
         _ => Shape::One,
     };
     match (map, value) {

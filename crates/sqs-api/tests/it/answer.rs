@@ -74,7 +74,7 @@ pub(crate) fn of_xml(action: &str, response: &Response) -> Outcome {
     Outcome::Error {
         status: response.status,
         code: text("Code"),
-        // The one text that differs between the protocols.
+        // Fact 12: the one text that differs between the protocols.
         message: text("Message").replace("does not exist for this wsdl version.", "does not exist."),
     }
 }
@@ -140,9 +140,13 @@ fn structure(element: &Element) -> Value {
         match child.name.as_str() {
             "Message" if element.name == "ReceiveMessageResult" => push("Messages", structure(child)),
             "QueueUrl" if element.name == "ListQueuesResult" => push("QueueUrls", json!(child.text)),
+            "QueueUrl" if element.name == "ListDeadLetterSourceQueuesResult" => {
+                push("queueUrls", json!(child.text));
+            }
+            "ListMessageMoveTasksResultEntry" => push("Results", structure(child)),
             "BatchResultErrorEntry" => push("Failed", structure(child)),
             name if name.ends_with("BatchResultEntry") => push("Successful", structure(child)),
-            "Attribute" | "MessageAttribute" => {
+            "Attribute" | "MessageAttribute" | "Tag" => {
                 let value = if child.children[1].children.is_empty() {
                     json!(child.children[1].text)
                 } else {
@@ -152,6 +156,13 @@ fn structure(element: &Element) -> Value {
                     .entry(format!("{}s", child.name))
                     .or_insert_with(|| json!({}));
                 map[&child.children[0].text] = value;
+            }
+            "ApproximateNumberOfMessagesMoved"
+            | "ApproximateNumberOfMessagesToMove"
+            | "MaxNumberOfMessagesPerSecond"
+            | "StartedTimestamp" => {
+                let number: u64 = child.text.parse().unwrap();
+                members.insert(child.name.clone(), json!(number));
             }
             "SenderFault" => {
                 members.insert(child.name.clone(), json!(child.text == "true"));

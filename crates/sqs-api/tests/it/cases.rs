@@ -2,7 +2,7 @@
 //!
 //! A step is `<milliseconds> <action> <JSON of the request>`. The line below may hold what is expected: `= <JSON>`, or
 //! `! <status> <code> <message>`; without it the step has to succeed. `$1` is the first receipt handle that was
-//! received, `@1` the first message id that was answered. The queues `q` and `q.fifo` exist. `UPDATE_CASES=1` writes
+//! received, `@1` the first message id that was answered, `%1` the first handle of a move task. The queues `q` and `q.fifo` exist. `UPDATE_CASES=1` writes
 //! what is answered in place of what was expected.
 
 use std::fmt::Write;
@@ -35,6 +35,7 @@ struct Step {
     expected: Option<String>,
 }
 
+// Fact 1: the two protocols give the same results.
 #[test]
 fn every_case_file_holds_in_both_protocols() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cases");
@@ -192,6 +193,7 @@ fn updated(parts: &[Part], answers: &mut std::slice::Iter<'_, String>) -> String
 struct Names {
     handles: Vec<String>,
     message_ids: Vec<String>,
+    task_handles: Vec<String>,
 }
 
 impl Names {
@@ -212,16 +214,20 @@ impl Names {
                 .filter(|id| !self.message_ids.iter().any(|known| known == id));
             self.message_ids.extend(id.map(str::to_owned));
         }
+        self.task_handles
+            .extend(value["TaskHandle"].as_str().map(str::to_owned));
     }
 
     fn put_in(&self, text: &str) -> String {
-        // The last ones first, since `$1` begins `$10`.
-        let numbered = self.handles.iter().enumerate().rev();
-        let text = numbered.fold(text.to_owned(), |text, (at, handle)| {
-            text.replace(&format!("${}", at + 1), handle)
-        });
+        let mut text = text.to_owned();
+        for (sign, values) in [('$', &self.handles), ('%', &self.task_handles)] {
+            // The last ones first, since `$1` begins `$10`.
+            for (at, value) in values.iter().enumerate().rev() {
+                text = text.replace(&format!("{sign}{}", at + 1), value);
+            }
+        }
         assert!(
-            !text.contains("\"$"),
+            !text.contains("\"$") && !text.contains("\"%"),
             "a handle that was not received yet: {text}"
         );
         text
@@ -229,7 +235,11 @@ impl Names {
 
     fn take_out(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for (sign, values) in [('$', &self.handles), ('@', &self.message_ids)] {
+        for (sign, values) in [
+            ('$', &self.handles),
+            ('@', &self.message_ids),
+            ('%', &self.task_handles),
+        ] {
             for (at, value) in values.iter().enumerate() {
                 text = text.replace(value, &format!("{sign}{}", at + 1));
             }

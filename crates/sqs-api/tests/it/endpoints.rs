@@ -17,6 +17,7 @@ fn body(response: &Response) -> Value {
     serde_json::from_str(&response.body).unwrap()
 }
 
+// Facts 2, 25 and 26.
 #[test]
 fn json_is_served_at_a_queues_own_address() {
     let world = with_queue();
@@ -39,6 +40,7 @@ fn json_is_served_at_a_queues_own_address() {
     assert_eq!(sent.status, 200, "{}", sent.body);
 }
 
+// Facts 14, 15, 16, 25, 26, 28, 31, 32 and 71.
 #[test]
 fn query_is_served_at_a_queues_own_address() {
     let world = with_queue();
@@ -102,6 +104,7 @@ fn query_is_served_at_a_queues_own_address() {
     );
 }
 
+// Fact 27.
 #[test]
 fn what_is_no_action_here_is_said_in_the_protocol_of_the_request() {
     let world = with_queue();
@@ -154,14 +157,11 @@ fn what_is_no_action_here_is_said_in_the_protocol_of_the_request() {
         "MissingAction",
         "\"__type\"",
     );
-    let code = "AWS.SimpleQueueService.UnsupportedOperation";
-    let text = "The action TagQueue is not supported by this version.";
-    check(world.get("/?Action=TagQueue"), 400, code, text);
-    check(world.json("TagQueue", "{}"), 400, code, text);
     let put = Request::put("/").body(Vec::new()).unwrap();
     check(world.call(put), 405, "MethodNotAllowed", "<ErrorResponse");
 }
 
+// Fact 29.
 #[test]
 fn a_queues_address_opened_without_an_action_answers_404_in_xml() {
     let world = with_queue();
@@ -180,6 +180,7 @@ fn a_queues_address_opened_without_an_action_answers_404_in_xml() {
     }
 }
 
+// Facts 3, 10 and 30.
 #[test]
 fn a_missing_parameter_is_named() {
     let world = with_queue();
@@ -199,6 +200,7 @@ fn a_missing_parameter_is_named() {
     );
 }
 
+// Facts 3, 9, 11 and 12.
 #[test]
 fn a_missing_queue_has_its_code_in_both_protocols() {
     let world = World::new();
@@ -214,6 +216,7 @@ fn a_missing_queue_has_its_code_in_both_protocols() {
     );
 }
 
+// Facts 22, 23 and 24.
 #[test]
 fn a_query_client_gets_json_if_it_asks() {
     let world = with_queue();
@@ -241,6 +244,7 @@ fn a_query_client_gets_json_if_it_asks() {
     );
 }
 
+// Fact 85.
 #[test]
 fn the_trace_header_of_the_request_is_kept() {
     let world = with_queue();
@@ -334,6 +338,31 @@ fn another_accounts_queue_is_a_missing_queue() {
         json!({"QueueUrl": "q", "ReceiptHandle": handle}),
     );
     assert_eq!(stolen.code, "ReceiptHandleIsInvalid");
+}
+
+// Fact 19.
+#[test]
+fn the_parameters_of_a_presigned_url_are_no_input_and_name_the_account() {
+    let world = World::new();
+    let signature = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=111111111111%2F20231114%2Fus-east-1%2Fsqs%2F\
+                     aws4_request&X-Amz-Date=20231114T221320Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host\
+                     &X-Amz-Signature=0000";
+    let created = world.get(&format!("/?Action=CreateQueue&QueueName=q&{signature}"));
+    let url = format!("<QueueUrl>http://{HOST}/111111111111/q</QueueUrl>");
+    assert!(created.body.contains(&url), "{}", created.body);
+    let sent = world.get(&format!(
+        "/111111111111/q?Action=SendMessage&MessageBody=b&{signature}"
+    ));
+    assert_eq!((sent.status, sent.code), (200, "ok"));
+    assert_eq!(
+        world
+            .get("/?Action=ListQueues")
+            .body
+            .matches("<QueueUrl>")
+            .count(),
+        0,
+        "another account's"
+    );
 }
 
 #[test]

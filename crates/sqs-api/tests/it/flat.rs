@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
-/// Returns the form of a request.
+/// Returns the form of a request. Facts 18 and 20: without a Version, and with the names of the older model.
 pub(crate) fn form(action: &str, request: &Value) -> String {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("Action", action);
     for (name, value) in request.as_object().expect("a request is an object") {
         let name = match name.as_str() {
             "Entries" => format!("{action}RequestEntry"),
+            // CreateQueue reads this spelling too, and so it is left as it is there.
+            "Tags" if action == "TagQueue" => "tags".to_owned(),
             other => other.to_owned(),
         };
         append(&mut form, "", &name, value);
@@ -24,7 +26,10 @@ fn append(form: &mut form_urlencoded::Serializer<'_, String>, prefix: &str, name
     };
     let singular = match name {
         "tags" => "Tag",
-        "AttributeNames"
+        "Actions" => "ActionName",
+        "AWSAccountIds"
+        | "TagKeys"
+        | "AttributeNames"
         | "Attributes"
         | "MessageAttributeNames"
         | "MessageAttributes"

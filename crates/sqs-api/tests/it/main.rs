@@ -4,7 +4,15 @@
 mod answer;
 mod bad_input;
 mod cases;
+mod client;
 mod endpoints;
+mod errors;
+mod facts;
+mod field_libraries;
+mod field_messages;
+mod field_queues;
 mod flat;
 mod limits;
+mod long_polls;
+mod policies;
 mod world;

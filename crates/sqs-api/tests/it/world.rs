@@ -1,6 +1,7 @@
 //! A server without sockets: the API over a broker whose disk is simulated and whose clock stands still.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use auth::{Mode, Verifier};
@@ -20,9 +21,21 @@ const BEGINNING: WallTime = WallTime::from_millis(1_700_000_000_000);
 pub(crate) struct World {
     pub(crate) api: Api,
     broker: Broker,
+    commit_thread: Option<JoinHandle<()>>,
     clock: Arc<ManualClock>,
+    disk: Arc<dyn Disk>,
+    mode: Mode,
+    public_url: Option<String>,
     now: Duration,
     runtime: tokio::runtime::Runtime,
+}
+
+/// What happens while a long poll waits.
+pub(crate) enum Meanwhile {
+    /// Another request is answered.
+    Call(Box<Request<Vec<u8>>>),
+    /// Time passes.
+    Pass(Duration),
 }
 
 /// An answer in parts.
@@ -35,6 +48,11 @@ pub(crate) struct Response {
 }
 
 impl Response {
+    /// Returns the body as JSON.
+    pub(crate) fn value(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -47,52 +65,73 @@ impl World {
 
     pub(crate) fn with(mode: Mode, public_url: Option<&str>) -> Self {
         let clock = Arc::new(ManualClock::new(BEGINNING));
-        let options = BrokerOptions {
-            limits: Limits::STRICT,
-            inbox: InboxLimits::default(),
-            kick_on_push: true,
-            inline: false,
-            snapshot_log_bytes: 64 << 20,
-            clock: clock.clone(),
-            random: Arc::new(SeededRandom::new(1)),
-            observer: Arc::new(NoObserver),
-        };
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1));
-        let local = LocalOptions {
-            first_segment_bytes: 256 << 10,
-            segment_bytes: 8 << 20,
-            ..LocalOptions::default()
-        };
-        let (opened, is_open) = std::sync::mpsc::channel();
-        let (broker, _commit_thread) = Broker::start(
-            options,
-            Box::new(move |recovered| {
-                let (journal, _report) = LocalJournal::open(disk, local, recovered)?;
-                Ok(Box::new(journal))
-            }),
-            move |result| opened.send(result).unwrap(),
-        )
-        .unwrap();
-        is_open.recv().unwrap().unwrap();
-        let region: Region = "us-east-1".parse().unwrap();
-        let key = auth::Key {
-            tenant: "123456789012".parse().unwrap(),
-            access_key_id: "AKIDEXAMPLE".to_owned(),
-            secret: auth::Secret::new("secret"),
-        };
-        let verifier = Arc::new(Verifier::new(mode, region.clone(), [key]));
-        let options = ApiOptions {
-            region,
-            public_url: public_url.map(str::to_owned),
-            is_dev: mode == Mode::Dev,
-        };
+        let (broker, commit_thread) = start(clock.clone(), disk.clone());
         Self {
-            api: Api::new(broker.clone(), verifier, options),
+            api: api(&broker, mode, public_url),
             broker,
+            commit_thread: Some(commit_thread),
             clock,
+            disk,
+            mode,
+            public_url: public_url.map(str::to_owned),
             now: Duration::ZERO,
             runtime: tokio::runtime::Builder::new_current_thread().build().unwrap(),
         }
+    }
+
+    /// Stops the server and starts it on the same disk.
+    pub(crate) fn restart(&mut self) {
+        self.broker.stop();
+        self.commit_thread.take().unwrap().join().unwrap();
+        let (broker, commit_thread) = start(self.clock.clone(), self.disk.clone());
+        self.api = api(&broker, self.mode, self.public_url.as_deref());
+        self.broker = broker;
+        self.commit_thread = Some(commit_thread);
+    }
+
+    /// Calls a long poll, and what happens while it waits. Returns the answer of the poll.
+    pub(crate) fn poll(&mut self, poll: &str, meanwhile: Vec<Meanwhile>) -> Response {
+        let (clock, mut passed) = (self.clock.clone(), Duration::ZERO);
+        let poll = self.answer(json_request("ReceiveMessage", poll));
+        let others = async {
+            for event in meanwhile {
+                match event {
+                    Meanwhile::Call(request) => {
+                        let answer = self.answer(*request).await;
+                        assert_eq!(answer.status, 200, "{}", answer.body);
+                    }
+                    Meanwhile::Pass(time) => {
+                        clock.advance(time);
+                        passed += time;
+                    }
+                }
+            }
+        };
+        // The poll is asked first, and so waits before anything else is asked.
+        let (answer, ()) = self.runtime.block_on(async { tokio::join!(poll, others) });
+        self.now += passed;
+        answer
+    }
+
+    async fn answer(&self, request: Request<Vec<u8>>) -> Response {
+        let (mut parts, body) = request.into_parts();
+        parts.headers.entry("host").or_insert(HOST.parse().unwrap());
+        response(self.api.call(&parts, Bytes::from(body)).await)
+    }
+
+    /// Calls an action in AWS JSON as another account.
+    pub(crate) fn json_as(&self, account: &str, action: &str, body: impl Into<Vec<u8>>) -> Response {
+        let authorization = format!(
+            "AWS4-HMAC-SHA256 Credential={account}/20231114/us-east-1/sqs/aws4_request, SignedHeaders=host, \
+             Signature={}",
+            "0".repeat(64)
+        );
+        let mut request = json_request(action, body);
+        request
+            .headers_mut()
+            .insert("authorization", authorization.parse().unwrap());
+        self.call(request)
     }
 
     /// Turns the clock to so much after the beginning.
@@ -103,10 +142,7 @@ impl World {
     }
 
     pub(crate) fn call(&self, request: Request<Vec<u8>>) -> Response {
-        let (mut parts, body) = request.into_parts();
-        parts.headers.entry("host").or_insert(HOST.parse().unwrap());
-        let answer = self.runtime.block_on(self.api.call(&parts, Bytes::from(body)));
-        response(answer)
+        self.runtime.block_on(self.answer(request))
     }
 
     /// Calls an action in AWS JSON.
@@ -131,6 +167,61 @@ impl World {
     pub(crate) fn get(&self, path_and_query: &str) -> Response {
         self.call(Request::get(path_and_query).body(Vec::new()).unwrap())
     }
+}
+
+fn start(clock: Arc<ManualClock>, disk: Arc<dyn Disk>) -> (Broker, JoinHandle<()>) {
+    let options = BrokerOptions {
+        limits: Limits::STRICT,
+        inbox: InboxLimits::default(),
+        kick_on_push: true,
+        inline: false,
+        snapshot_log_bytes: 64 << 20,
+        clock,
+        random: Arc::new(SeededRandom::new(1)),
+        observer: Arc::new(NoObserver),
+    };
+    let local = LocalOptions {
+        first_segment_bytes: 256 << 10,
+        segment_bytes: 8 << 20,
+        ..LocalOptions::default()
+    };
+    let (opened, is_open) = std::sync::mpsc::channel();
+    let (broker, commit_thread) = Broker::start(
+        options,
+        Box::new(move |recovered| {
+            let (journal, _report) = LocalJournal::open(disk, local, recovered)?;
+            Ok(Box::new(journal))
+        }),
+        move |result| opened.send(result).unwrap(),
+    )
+    .unwrap();
+    is_open.recv().unwrap().unwrap();
+    (broker, commit_thread)
+}
+
+fn api(broker: &Broker, mode: Mode, public_url: Option<&str>) -> Api {
+    let region: Region = "us-east-1".parse().unwrap();
+    let key = auth::Key {
+        tenant: "123456789012".parse().unwrap(),
+        access_key_id: "AKIDEXAMPLE".to_owned(),
+        secret: auth::Secret::new("secret"),
+    };
+    let verifier = Arc::new(Verifier::new(mode, region.clone(), [key]));
+    let options = ApiOptions {
+        region,
+        public_url: public_url.map(str::to_owned),
+        is_dev: mode == Mode::Dev,
+    };
+    Api::new(broker.clone(), verifier, options)
+}
+
+/// Returns a call of an action in AWS JSON.
+pub(crate) fn json_request(action: &str, body: impl Into<Vec<u8>>) -> Request<Vec<u8>> {
+    Request::post("/")
+        .header("content-type", "application/x-amz-json-1.0")
+        .header("x-amz-target", format!("AmazonSQS.{action}"))
+        .body(body.into())
+        .unwrap()
 }
 
 impl Drop for World {

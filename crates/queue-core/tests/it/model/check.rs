@@ -1,5 +1,6 @@
 //! Every command except the receive: what it does to the model, and what it must have answered.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::mem::discriminant;
 
@@ -35,23 +36,17 @@ impl Model {
             Command::CreateQueue {
                 key,
                 attributes,
-                tags: _,
+                tags,
                 deleted_name_wait_seconds,
             } => {
-                self.create(key, attributes, *deleted_name_wait_seconds, answer)?;
+                self.create(key, attributes, tags, *deleted_name_wait_seconds, answer)?;
             }
             Command::DeleteQueue { queue } => {
                 let want = self.delete_queue(*queue);
                 must_be("delete queue", answer, &want)?;
             }
             Command::SetQueueAttributes { queue, attributes } => {
-                let want = match self.queue_mut(*queue) {
-                    Some(queue) => {
-                        attributes.iter().for_each(|change| queue.change(change));
-                        Ok(Outcome::Done)
-                    }
-                    None => Err(QueueError::NoSuchQueue),
-                };
+                let want = self.set_attributes(*queue, attributes);
                 must_be("set attributes", answer, &want)?;
             }
             Command::PurgeQueue {
@@ -67,8 +62,10 @@ impl Model {
                 max,
                 visibility_timeout_seconds,
                 is_long_poll: _,
+                attempt,
             } => {
-                self.receive(context, *queue, *max, *visibility_timeout_seconds, answer)?;
+                let timeout = *visibility_timeout_seconds;
+                self.receive(context, *queue, *max, timeout, *attempt, answer)?;
             }
             Command::Delete { queue, handles } => {
                 let want = self.each(*queue, handles, Self::delete);
@@ -94,16 +91,90 @@ impl Model {
                 };
                 must_be("give back", answer, &want)?;
             }
+            Command::TagQueue { queue, tags } => {
+                let want = self.change_tags(*queue, |known| {
+                    for (tag, value) in tags {
+                        known.insert(tag.to_string(), value.to_string());
+                    }
+                });
+                must_be("tag", answer, &want)?;
+            }
+            Command::UntagQueue { queue, keys } => {
+                let want = self.change_tags(*queue, |known| {
+                    known.retain(|tag, _| !keys.iter().any(|key| **key == **tag));
+                });
+                must_be("untag", answer, &want)?;
+            }
+            Command::StartMoveTask {
+                source,
+                task,
+                destination,
+                rate,
+            } => {
+                let want = self.start_task(context, *source, *task, destination.as_ref(), *rate);
+                must_be("start a task", answer, &want)?;
+            }
+            Command::CancelMoveTask { source, task } => {
+                let want = self.cancel_task(*source, *task);
+                must_be("cancel a task", answer, &want)?;
+            }
             Command::Tick | Command::AddSealKey { .. } => must_be("tick", answer, &Ok(Outcome::Done))?,
         }
         Ok(News::new())
     }
 
-    fn create(&mut self, key: &QueueKey, passed: &[AttributeChange], wait: u32, answer: &Answer) -> Verdict {
+    fn set_attributes(&mut self, id: QueueId, changes: &[AttributeChange]) -> Answer {
+        let now = self.now;
+        let queue = self.queue_mut(id).ok_or(QueueError::NoSuchQueue)?;
+        let before = queue.delay_seconds();
+        for change in changes {
+            if let AttributeChange::PolicyFrom { from, .. } = change
+                && !queue.has(&AttributeChange::Policy(from.clone()))
+            {
+                self.seen.policies_refused += 1;
+                return Err(QueueError::PolicyChanged);
+            }
+        }
+        changes.iter().for_each(|change| queue.change(change));
+        let delay = queue.delay_seconds();
+        if queue.is_fifo() && delay != before {
+            // What still waits for its delay waits for the new one, since it was sent.
+            for at in 0..queue.messages.len() {
+                let message = &mut queue.messages[at];
+                if message.hidden && !message.leased {
+                    message.visible_at = message.age_from + u64::from(delay) * 1_000;
+                    message.hidden = message.visible_at > now;
+                    queue.order_groups();
+                }
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn change_tags(&mut self, id: QueueId, change: impl FnOnce(&mut BTreeMap<String, String>)) -> Answer {
+        let queue = self.queue_mut(id).ok_or(QueueError::NoSuchQueue)?;
+        change(&mut queue.tags);
+        self.seen.tags += 1;
+        Ok(Outcome::Done)
+    }
+
+    fn create(
+        &mut self,
+        key: &QueueKey,
+        passed: &[AttributeChange],
+        tags: &[(Box<str>, Box<str>)],
+        wait: u32,
+        answer: &Answer,
+    ) -> Verdict {
         if let Some(queue) = self.find(key) {
-            let differs = passed
-                .iter()
-                .find(|attribute| queue.attribute(attribute) != Some(attribute));
+            let is_so = |passed: &AttributeChange| {
+                if let AttributeChange::PolicyFrom { to, .. } = passed {
+                    queue.has(&AttributeChange::Policy(to.clone()))
+                } else {
+                    queue.has(passed)
+                }
+            };
+            let differs = passed.iter().find(|attribute| !is_so(attribute));
             let want = match differs {
                 Some(attribute) => Err(QueueError::AttributeDiffers(attribute.name())),
                 None => Ok(Outcome::Queue(queue.id)),
@@ -132,6 +203,10 @@ impl Model {
         self.top_queue = id.0;
         let mut queue = Queue::new(*id, key.clone());
         passed.iter().for_each(|change| queue.change(change));
+        let tags = tags.iter();
+        queue.tags = tags
+            .map(|(tag, value)| (tag.to_string(), value.to_string()))
+            .collect();
         let scope = AttributeChange::DeduplicationScope(DeduplicationScope::MessageGroup);
         if queue.attribute(&scope) == Some(&scope) {
             queue.scope = DeduplicationScope::MessageGroup;
@@ -148,6 +223,7 @@ impl Model {
             .ok_or(QueueError::NoSuchQueue)?;
         let queue = self.queues.remove(at);
         self.deleted.push((queue.key, self.now));
+        self.tasks.retain(|task| task.source != id);
         self.seen.queues_deleted += 1;
         Ok(Outcome::Done)
     }
@@ -166,6 +242,8 @@ impl Model {
         let had = queue.messages.len() + queue.remembered.len();
         queue.messages.clear();
         queue.remembered.clear();
+        queue.attempts.clear();
+        queue.is_fair = false;
         queue.order_groups();
         self.seen.purges += u64::from(had > 0);
         Ok(Outcome::Done)
@@ -258,9 +336,11 @@ impl Model {
         };
         let delay = u64::from(delay.unwrap_or(queue.delay_seconds())) * 1_000;
         self.top_uid += 1;
-        queue.messages.push(Message {
+        self.ids.insert(*message_id.as_bytes());
+        queue.enter(Message {
             uid: self.top_uid,
             slot: slot.0,
+            message_id: *message_id,
             sequence: Some(sequence.0),
             group: entry.group.as_deref().map(str::to_owned),
             sent: context.wall.as_millis(),
@@ -418,12 +498,22 @@ impl Queue {
             attributes,
             scope: DeduplicationScope::Queue,
             messages: Vec::new(),
+            tags: BTreeMap::new(),
             servable: Vec::new(),
+            is_fair: false,
+            takes: 0,
+            turns: 0,
+            shares: Vec::new(),
             remembered: Vec::new(),
+            attempts: Vec::new(),
             purged_at: None,
             top_sequence: 0,
             top_token: 0,
         }
+    }
+
+    fn has(&self, value: &AttributeChange) -> bool {
+        self.attribute(value) == Some(value)
     }
 
     /// Sets an attribute; one that the queue's type does not have is passed over.
@@ -432,6 +522,9 @@ impl Queue {
             if discriminant(attribute) == discriminant(change) {
                 *attribute = change.clone();
             }
+        }
+        if let AttributeChange::PolicyFrom { to, .. } = change {
+            self.change(&AttributeChange::Policy(to.clone()));
         }
         if let AttributeChange::KmsMasterKeyId(Some(_)) = change {
             self.change(&AttributeChange::SqsManagedSseEnabled(false));

@@ -1,8 +1,9 @@
 //! The receive: which messages it takes, in which order, and which of them go to the dead-letter queue instead.
 
-use queue_core::{AttributeChange, Context, Delivery, Outcome, QueueError};
+use queue_core::{Context, Delivery, Outcome, QueueError};
 use types::QueueId;
 
+use super::attempts::Attempt;
 use super::check::must_be;
 use super::{Message, Model, Verdict};
 
@@ -16,11 +17,21 @@ impl Model {
         id: QueueId,
         max: u32,
         visibility: Option<u32>,
+        attempt: Option<[u8; 16]>,
         answer: &Result<Outcome, QueueError>,
     ) -> Verdict {
         let Some(at) = self.queues.iter().position(|queue| queue.id == id) else {
             return must_be("receive", answer, &Err(QueueError::NoSuchQueue));
         };
+        let visibility = u64::from(visibility.unwrap_or(self.queues[at].visibility_seconds())) * 1_000;
+        let is_fifo = self.queues[at].is_fifo();
+        self.seen.attempts_ignored += u64::from(attempt.is_some() && !is_fifo);
+        let attempt = attempt.filter(|_| is_fifo);
+        if let Some(key) = attempt
+            && let Some(verdict) = self.repeat(at, key, visibility, answer)
+        {
+            return verdict;
+        }
         let Ok(Outcome::Received(deliveries)) = answer else {
             return Err(format!("receive: got {answer:?}, the model delivers"));
         };
@@ -28,20 +39,35 @@ impl Model {
         let taken = if self.queues[at].is_fifo() {
             self.take_fifo(at, max)
         } else {
-            self.take_standard(at, max)
+            self.take_standard(at, max, visibility > 0)
         };
-        let visibility = u64::from(visibility.unwrap_or(self.queues[at].visibility_seconds())) * 1_000;
-        let want: Vec<u32> = taken
+        // A standard queue hands out in the order in which messages were sent, whatever the order of the takes.
+        let mut shown = taken.clone();
+        if !is_fifo {
+            shown.sort_by_key(|uid| self.queues[at].place(*uid));
+        }
+        let want: Vec<u32> = shown
             .iter()
             .map(|uid| self.queues[at].by_uid(*uid).slot)
             .collect();
         let got: Vec<u32> = deliveries.iter().map(|delivery| delivery.handle.slot.0).collect();
         must_be("slots of the messages received", &got, &want)?;
         let now = self.now;
-        for (uid, delivery) in taken.iter().zip(deliveries) {
-            self.deliver(context, at, *uid, now + visibility, delivery)?;
+        for uid in &taken {
+            let place = shown.iter().position(|other| other == uid).unwrap_or_default();
+            self.deliver(context, at, *uid, now + visibility, &deliveries[place])?;
         }
         let queue = &mut self.queues[at];
+        if let Some(key) = attempt
+            && !deliveries.is_empty()
+        {
+            queue.attempts.push(Attempt {
+                key,
+                at: now,
+                until: now + visibility,
+                handles: deliveries.iter().map(|delivery| delivery.handle).collect(),
+            });
+        }
         // The groups that were served enter again at the tail, in the order in which they were served.
         queue.order_groups();
         let served: Vec<String> = taken
@@ -57,20 +83,24 @@ impl Model {
         Ok(())
     }
 
-    /// The oldest that can be received.
-    fn take_standard(&mut self, at: usize, max: usize) -> Vec<u64> {
+    /// The oldest that can be received; with message groups those whose turn it is, unless they stay available anyway.
+    fn take_standard(&mut self, at: usize, max: usize, hides: bool) -> Vec<u64> {
         let mut taken = Vec::new();
         let mut moves = 0;
         while taken.len() < max {
             let can = |message: &&Message| !message.hidden && !taken.contains(&message.uid);
-            let Some(uid) = self.queues[at]
-                .messages
-                .iter()
-                .find(can)
-                .map(|message| message.uid)
-            else {
-                break;
+            let oldest = self.queues[at].messages.iter().find(can);
+            let oldest = oldest.map(|message| message.uid);
+            let next = if hides {
+                self.queues[at].next_in_turn(&taken)
+            } else {
+                oldest
             };
+            let Some(uid) = next else { break };
+            if hides && !self.queues[at].shares.is_empty() {
+                self.seen.fair_takes += u64::from(next != oldest);
+                self.seen.oldest_takes += u64::from(next == oldest && self.queues[at].takes == 0);
+            }
             if !self.dead_letters(at, uid, &mut moves) {
                 taken.push(uid);
             }
@@ -112,9 +142,8 @@ impl Model {
     fn dead_letters(&mut self, at: usize, uid: u64, moves: &mut usize) -> bool {
         let queue = &self.queues[at];
         let place = queue.place(uid);
-        let policy = match queue.attribute(&AttributeChange::RedrivePolicy(None)) {
-            Some(AttributeChange::RedrivePolicy(Some(policy))) => policy,
-            Some(_) | None => return false,
+        let Some(policy) = queue.redrive_policy() else {
+            return false;
         };
         if queue.messages[place].receives_here < policy.max_receive_count || *moves == MOVES_MAX {
             return false;
@@ -130,7 +159,8 @@ impl Model {
         let source = queue.key.clone();
         let message = self.queues[at].messages.remove(place);
         let is_fifo = self.queues[at].is_fifo();
-        self.queues[target].messages.push(Message {
+        self.leaves_tasks(uid);
+        self.queues[target].enter(Message {
             sequence: None,
             age_from: if is_fifo { self.now } else { message.age_from },
             hidden: false,
