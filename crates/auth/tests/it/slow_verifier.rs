@@ -76,7 +76,8 @@ pub(crate) fn expected_signature(request: &Request) -> Option<String> {
         return None;
     };
     let (_, secret, _) = KEYS.into_iter().find(|(id, ..)| *id == access_key_id)?;
-    if (region, service, terminator) != (REGION, "sqs", "aws4_request") || presented.date.get(..8) != Some(day)
+    if (region, service, terminator) != (REGION, "sqs", "aws4_request")
+        || presented.date.get(..8) != Some(day)
     {
         return None;
     }
@@ -117,10 +118,7 @@ fn in_header(request: &Request, authorization: &str) -> Option<Presented> {
         let (_, value) = fields.iter().find(|(given, _)| *given == name)?;
         Some((*value).to_owned())
     };
-    let (name, date) = match (
-        &values(request, "x-amz-date")[..],
-        &values(request, "date")[..],
-    ) {
+    let (name, date) = match (&values(request, "x-amz-date")[..], &values(request, "date")[..]) {
         ([date], _) => ("x-amz-date", str::from_utf8(date).ok()?.trim().to_owned()),
         ([], [date]) => ("date", basic(str::from_utf8(date).ok()?.trim())?),
         _ => return None,
@@ -215,7 +213,13 @@ fn basic(text: &str) -> Option<String> {
 fn seconds(text: &str) -> Option<u64> {
     let form: String = text
         .chars()
-        .map(|character| if character.is_ascii_digit() { '0' } else { character })
+        .map(|character| {
+            if character.is_ascii_digit() {
+                '0'
+            } else {
+                character
+            }
+        })
         .collect();
     if form != "00000000T000000Z" {
         return None;
@@ -223,8 +227,7 @@ fn seconds(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| text[from..to].parse::<u64>().unwrap();
     let (year, month, day) = (number(0, 4), number(4, 6), number(6, 8));
     let (hour, minute, second) = (number(9, 11), number(11, 13), number(13, 15));
-    let is_date =
-        year >= 1970 && (1..=12).contains(&month) && day >= 1 && day <= days(year, month);
+    let is_date = year >= 1970 && (1..=12).contains(&month) && day >= 1 && day <= days(year, month);
     if !is_date || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
