@@ -15,15 +15,20 @@ const NODE_MAJOR_MIN: u32 = 20;
 pub(crate) struct Installed {
     python: PathBuf,
     python_query: PathBuf,
+    python_workers: PathBuf,
     node_modules: PathBuf,
 }
 
 impl Installed {
     /// Returns the variables by which the tests find the clients.
-    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 5] {
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 6] {
         [
             ("HOLDFAST_TEST_PYTHON", self.python.join("bin/python")),
             ("HOLDFAST_TEST_PYTHON_QUERY", self.python_query.join("bin/python")),
+            (
+                "HOLDFAST_TEST_PYTHON_WORKERS",
+                self.python_workers.join("bin/python"),
+            ),
             ("HOLDFAST_TEST_AWS", self.python.join("bin/aws")),
             ("HOLDFAST_TEST_NODE", node()),
             ("HOLDFAST_TEST_NODE_MODULES", self.node_modules.clone()),
@@ -39,10 +44,12 @@ pub(crate) fn install() -> Result<Installed> {
     let installed = Installed {
         python: home.join("python"),
         python_query: home.join("python-query"),
+        python_workers: home.join("python-workers"),
         node_modules: home.join("node/node_modules"),
     };
     python(&installed.python, "requirements.txt")?;
     python(&installed.python_query, "requirements-query.txt")?;
+    python(&installed.python_workers, "requirements-workers.txt")?;
     javascript(&home.join("node"))?;
     Ok(installed)
 }

@@ -1,10 +1,12 @@
-//! The project's entry points: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`.
+//! The project's entry points: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench` and others.
 //!
 //! They set up what they need, and CI calls nothing else, so that green here is green there. This program knows the
 //! repository and its tools, not the product.
 
 mod bench;
 mod clients;
+mod fuzz;
+mod signatures;
 mod step;
 mod test;
 mod tidy;
@@ -19,6 +21,8 @@ usage: cargo xtask VERB
   test            format, lints, tidy, build, all tests, real clients: what CI runs
   tidy            the rules of STYLE.md that a program can check
   bench [--quick] figures of a release build, as Markdown; SQSLOAD names the load generator's binary
+  fuzz [TARGET] [--seconds 30]    every fuzz target, or one; needs a nightly compiler, and ends with 2 without
+  signatures [--count 1000000]    changed bits of signed requests, of which none may be accepted
 ";
 
 fn main() -> ExitCode {
@@ -28,6 +32,12 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["bench", options @ ..] => bench::run(options),
+        ["fuzz", options @ ..] => match fuzz::run(options) {
+            Ok(fuzz::Ended::CannotRun) => return ExitCode::from(2),
+            Ok(fuzz::Ended::Ran) => Ok(()),
+            Err(error) => Err(error),
+        },
+        ["signatures", options @ ..] => signatures::run(options),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

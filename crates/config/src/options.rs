@@ -287,15 +287,18 @@ fn warnings(auth: &AuthOptions, store: &StoreOptions) -> Vec<String> {
     warnings
 }
 
-/// Reads a URL of scheme and authority, and returns it without a slash at the end.
+/// Reads a URL of scheme, authority and perhaps a path, and returns it without a slash at the end.
 fn base_url(text: &str) -> Option<String> {
     let url: http::Uri = text.parse().ok()?;
     let is_web = matches!(url.scheme_str(), Some("http" | "https"));
     let authority = url
         .authority()
         .filter(|authority| !authority.as_str().contains('@'))?;
-    let is_bare = matches!(url.path(), "" | "/") && url.query().is_none() && !text.contains('#');
-    (is_web && is_bare).then(|| format!("{}://{authority}", url.scheme_str().unwrap_or_default()))
+    // An empty part would be lost by proxies that merge slashes, and signatures cover the path.
+    let path = url.path().trim_end_matches('/');
+    let is_bare = !path.contains("//") && url.query().is_none() && !text.contains('#');
+    let scheme = url.scheme_str().unwrap_or_default();
+    (is_web && is_bare).then(|| format!("{scheme}://{authority}{path}"))
 }
 
 fn is_log_level(text: &str) -> bool {

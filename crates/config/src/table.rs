@@ -75,11 +75,13 @@ pub(crate) static REGION: Declared = Declared {
 
 pub(crate) static PUBLIC_URL: Declared = Declared {
     name: "server.public_url",
-    kind: Kind::Text("a URL of scheme and host, such as \"https://sqs.example.org\""),
+    kind: Kind::Text("a URL of scheme, host and perhaps a path, such as \"https://sqs.example.org\""),
     variable: Some("HOLDFAST_PUBLIC_URL"),
     flag: Some("public-url"),
     doc: "What queue URLs begin with, for a server behind a proxy that changes the Host header. Without it they begin \
-          with the Host that the client sent.",
+          with the Host that the client sent. With a path, as in `https://example.org/mq`, requests below that path are \
+          those of the server; signatures cover the path, so the proxy must leave it in place. KEDA and the AWS \
+          provider of Terraform take no queue URL with a path.",
     ..Declared::BLANK
 };
 

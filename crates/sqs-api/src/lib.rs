@@ -15,6 +15,8 @@ mod attribute_values;
 mod batch;
 mod context;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod message;
 mod move_tasks;
 mod pages;

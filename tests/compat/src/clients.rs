@@ -21,7 +21,9 @@ pub enum Client {
     Boto3Json,
     /// boto3 1.28.62, the last kind that speaks the Query protocol.
     Boto3Query,
-    /// `@aws-sdk/client-sqs` on Node.
+    /// Celery and dramatiq, on the present boto3.
+    PythonWorkers,
+    /// `@aws-sdk/client-sqs` and `sqs-consumer` on Node.
     JavaScript,
 }
 
@@ -30,6 +32,7 @@ impl Client {
         match self {
             Self::Boto3Json => Ok(Command::new(installed("HOLDFAST_TEST_PYTHON")?)),
             Self::Boto3Query => Ok(Command::new(installed("HOLDFAST_TEST_PYTHON_QUERY")?)),
+            Self::PythonWorkers => Ok(Command::new(installed("HOLDFAST_TEST_PYTHON_WORKERS")?)),
             Self::JavaScript => {
                 let mut command = Command::new(installed("HOLDFAST_TEST_NODE")?);
                 command.env("NODE_PATH", installed("HOLDFAST_TEST_NODE_MODULES")?);

@@ -123,6 +123,19 @@ fn every_variable_and_flag_is_read() {
 }
 
 #[test]
+fn a_public_url_may_have_a_path() {
+    for (text, expected) in [
+        ("http://h", "http://h"),
+        ("http://h:80/", "http://h:80"),
+        ("https://example.org/mq", "https://example.org/mq"),
+        ("https://example.org/a/b/", "https://example.org/a/b"),
+    ] {
+        let options = Process::default().flag("public-url", text).load().unwrap();
+        assert_eq!(options.server.public_url.as_deref(), Some(expected), "{text}");
+    }
+}
+
+#[test]
 fn keys_come_from_the_file_and_their_secrets_from_where_it_says() {
     let text = format!(
         "{KEY}

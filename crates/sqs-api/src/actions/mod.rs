@@ -163,20 +163,29 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     TABLE.iter().find(|entry| entry.name == name)
 }
 
-/// The actions whose requests the tests of the wire formats read.
-#[cfg(test)]
+/// The actions, for what reads requests without carrying them out.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing {
     pub(crate) use super::add_permission::AddPermission;
     pub(crate) use super::cancel_message_move_task::CancelMessageMoveTask;
+    pub(crate) use super::change_message_visibility::ChangeMessageVisibility;
     pub(crate) use super::change_message_visibility_batch::ChangeMessageVisibilityBatch;
     pub(crate) use super::create_queue::CreateQueue;
+    pub(crate) use super::delete_message::DeleteMessage;
+    pub(crate) use super::delete_message_batch::DeleteMessageBatch;
+    pub(crate) use super::delete_queue::DeleteQueue;
+    pub(crate) use super::get_queue_attributes::GetQueueAttributes;
+    pub(crate) use super::get_queue_url::GetQueueUrl;
     pub(crate) use super::list_dead_letter_source_queues::ListDeadLetterSourceQueues;
     pub(crate) use super::list_message_move_tasks::ListMessageMoveTasks;
     pub(crate) use super::list_queue_tags::ListQueueTags;
+    pub(crate) use super::list_queues::ListQueues;
+    pub(crate) use super::purge_queue::PurgeQueue;
     pub(crate) use super::receive_message::ReceiveMessage;
     pub(crate) use super::remove_permission::RemovePermission;
     pub(crate) use super::send_message::SendMessage;
     pub(crate) use super::send_message_batch::SendMessageBatch;
+    pub(crate) use super::set_queue_attributes::SetQueueAttributes;
     pub(crate) use super::start_message_move_task::StartMessageMoveTask;
     pub(crate) use super::tag_queue::TagQueue;
     pub(crate) use super::untag_queue::UntagQueue;

@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask test` runs them: it builds the binary, installs the SDKs of other languages and says where they are.
 
+mod addresses;
 mod bad_input;
 mod clients;
 mod crash;
@@ -13,3 +14,4 @@ mod rust_sdk;
 mod signatures;
 mod stress;
 mod unread_answers;
+mod workers;
