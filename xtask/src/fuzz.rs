@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: every fuzz target for a while, where the nightly compiler is installed that fuzzing needs.
 //!
-//! What a run finds interesting stays in the build folder, and the little of it that reaches new code is added to
-//! `fuzz/corpus`, which the test run replays. A crash leaves its input beside it, and its path is printed.
+//! What a run finds interesting stays in the build folder, and a little of what reaches new code is added to
+//! `fuzz/corpus`, which the test run replays. A crash leaves its input there, and the folder is printed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,9 +14,12 @@ use crate::step::step;
 use crate::tools::{self, root, target_dir, works};
 
 const SECONDS: u64 = 30;
-/// What the corpus of one target may weigh, and how many files it may have; `crates/fuzz-targets` checks the weight.
-const CORPUS_BYTES_MAX: u64 = 20_000;
-const CORPUS_FILES_MAX: usize = 80;
+/// What runs add to the corpus of one target at most. `crates/fuzz-targets` allows more, for inputs of crashes that a
+/// person adds.
+const CORPUS_BYTES_MAX: u64 = 12_000;
+const CORPUS_FILES_MAX: usize = 40;
+/// Lines of a failed run that are shown; the rest is in its log.
+const SHOWN_LINES: usize = 60;
 /// Longest input that is tried, and most memory that one allocation and all together may take.
 const LIMITS: [&str; 4] = [
     "-max_len=4096",
@@ -150,42 +153,66 @@ fn fuzz(target: &str, seconds: u64, host: &str) -> Result<()> {
     let (saved, grown) = corpora(target)?;
     let crashes = work_dir().join("crashes").join(target);
     fs::create_dir_all(&crashes).with_context(|| crashes.display().to_string())?;
+    let log = work_dir().join("corpus").join(format!("{target}.log"));
     let mut command = program(target, host);
     command
         .args(LIMITS)
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", crashes.display()))
-        .args(["-print_final_stats=1", "-verbosity=0"])
+        .arg("-print_final_stats=1")
         .arg(&grown)
-        .arg(&saved);
-    tools::run(&mut command).with_context(|| format!("the input is in {}", crashes.display()))
+        .arg(&saved)
+        .stderr(fs::File::create(&log).with_context(|| log.display().to_string())?);
+    let done = tools::run(&mut command).with_context(|| format!("the input is in {}", crashes.display()));
+    let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    match &done {
+        Ok(()) => {
+            let executed = lines
+                .iter()
+                .find(|line| line.contains("number_of_executed_units"));
+            eprintln!(
+                "    {}",
+                executed.context("libfuzzer did not say how much it ran")?
+            );
+        }
+        Err(_) => {
+            let last = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+            eprintln!("{}", last.join("\n"));
+        }
+    }
+    done
 }
 
-/// Adds to the saved corpus what reaches new code, the smallest first, as long as there is room.
+/// Adds to the saved corpus what reaches new code, short and long inputs alike, as long as there is room.
 fn keep(target: &str, host: &str) -> Result<()> {
     let (saved, grown) = corpora(target)?;
     let before = files(&saved)?;
     let mut command = program(target, host);
     command
         .args(LIMITS)
-        .args(["-merge=1", "-verbosity=0"])
+        .arg("-merge=1")
         .arg(&saved)
         .arg(&grown)
         .stderr(Stdio::null());
     tools::run(&mut command)?;
+    let after = files(&saved)?;
+    let new: Vec<_> = after.difference(&before).collect();
+    let room = CORPUS_FILES_MAX.saturating_sub(before.len());
+    let step = new.len().div_ceil(room.max(1)).max(1);
     let mut bytes: u64 = before.iter().map(|(size, _)| size).sum();
-    let mut count = before.len();
-    for (size, file) in files(&saved)?.difference(&before) {
-        if bytes + size <= CORPUS_BYTES_MAX && count < CORPUS_FILES_MAX {
+    let mut kept = 0;
+    for (at, (size, file)) in new.into_iter().enumerate() {
+        if room > 0 && at % step == 0 && bytes + size <= CORPUS_BYTES_MAX {
             bytes += size;
-            count += 1;
+            kept += 1;
         } else {
             fs::remove_file(file).with_context(|| file.display().to_string())?;
         }
     }
     eprintln!(
-        "    {count} inputs in the corpus, {} of them new",
-        count - before.len()
+        "    {} inputs in the corpus, {kept} of them new",
+        before.len() + kept
     );
     Ok(())
 }
