@@ -475,29 +475,10 @@ impl<R> Owner<R> {
                 queue: find(&key)?,
                 entries,
             },
-            Request::TagQueue { key, tags } => Command::TagQueue {
-                queue: find(&key)?,
-                tags,
-            },
-            Request::UntagQueue { key, keys } => Command::UntagQueue {
-                queue: find(&key)?,
-                keys,
-            },
-            Request::StartMoveTask {
-                source,
-                task,
-                destination,
-                rate,
-            } => Command::StartMoveTask {
-                source: find(&source)?,
-                task,
-                destination,
-                rate,
-            },
-            Request::CancelMoveTask { source, task } => Command::CancelMoveTask {
-                source: find(&source)?,
-                task,
-            },
+            Request::TagQueue { .. }
+            | Request::UntagQueue { .. }
+            | Request::StartMoveTask { .. }
+            | Request::CancelMoveTask { .. } => return self.upkeep_command(request),
             Request::Receive(_)
             | Request::GiveBack { .. }
             | Request::Cancel { .. }
@@ -509,6 +490,37 @@ impl<R> Owner<R> {
             | Request::AdvanceClock { .. }
             | Request::EndPolls => return None,
         })
+    }
+
+    /// Makes the command of a request about tags or move tasks.
+    fn upkeep_command(&self, request: Request) -> Option<Command> {
+        let find = |key: &QueueKey| self.partition.queue_id(key);
+        if let Request::TagQueue { key, tags } = request {
+            let queue = find(&key)?;
+            Some(Command::TagQueue { queue, tags })
+        } else if let Request::UntagQueue { key, keys } = request {
+            let queue = find(&key)?;
+            Some(Command::UntagQueue { queue, keys })
+        } else if let Request::StartMoveTask {
+            source,
+            task,
+            destination,
+            rate,
+        } = request
+        {
+            let source = find(&source)?;
+            Some(Command::StartMoveTask {
+                source,
+                task,
+                destination,
+                rate,
+            })
+        } else if let Request::CancelMoveTask { source, task } = request {
+            let source = find(&source)?;
+            Some(Command::CancelMoveTask { source, task })
+        } else {
+            None
+        }
     }
 
     fn receive(
