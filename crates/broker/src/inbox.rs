@@ -222,6 +222,7 @@ fn content_bytes(request: &Request) -> usize {
         | Request::ListDeadLetterSources { .. }
         | Request::AdvanceClock { .. }
         | Request::AddSealKey { .. }
+        | Request::SetLimits { .. }
         | Request::EndPolls => 0,
     }
 }

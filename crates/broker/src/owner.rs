@@ -426,6 +426,7 @@ impl<R> Owner<R> {
             | Request::UntagQueue { .. }
             | Request::StartMoveTask { .. }
             | Request::CancelMoveTask { .. }
+            | Request::SetLimits { .. }
             | Request::AddSealKey { .. } => match self.command(request) {
                 Some(command) => {
                     let origin = reply.map_or(Origin::Nobody, Origin::Client);
@@ -451,6 +452,7 @@ impl<R> Owner<R> {
                 deleted_name_wait_seconds: self.limits.deleted_name_wait_seconds,
             },
             Request::AddSealKey { key } => Command::AddSealKey { key },
+            Request::SetLimits { in_flight_max } => Command::SetLimits { in_flight_max },
             Request::DeleteQueue { key } => Command::DeleteQueue { queue: find(&key)? },
             Request::SetQueueAttributes { key, attributes } => Command::SetQueueAttributes {
                 queue: find(&key)?,
@@ -556,7 +558,7 @@ impl<R> Owner<R> {
             deadline: now.monotonic + Duration::from_secs(u64::from(wait_seconds)),
             reply,
         };
-        let is_full = queue.counters().in_flight >= limits::IN_FLIGHT_MAX;
+        let is_full = queue.counters().in_flight >= self.partition.in_flight_max();
         let attempt = waiter.attempt.as_ref();
         let is_known = attempt.is_some_and(|attempt| self.partition.knows_attempt(queue.id(), attempt, at));
         if self.may_find(queue.id(), at) || is_known || (is_full && wait_seconds == 0) {
@@ -639,6 +641,7 @@ impl<R> Owner<R> {
             | Command::StartMoveTask { .. }
             | Command::CancelMoveTask { .. }
             | Command::Tick
+            | Command::SetLimits { .. }
             | Command::AddSealKey { .. } => None,
         };
         let Some(id) = id else { return };

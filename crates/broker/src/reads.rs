@@ -41,6 +41,7 @@ impl<R> Owner<R> {
             | Request::Cancel { .. }
             | Request::AdvanceClock { .. }
             | Request::AddSealKey { .. }
+            | Request::SetLimits { .. }
             | Request::EndPolls => missing(),
         };
         turn.replies.push((reply, answer));

@@ -106,6 +106,10 @@ pub enum Request {
     AdvanceClock {
         by: Duration,
     },
+    /// Sets the limits that an operator can set.
+    SetLimits {
+        in_flight_max: u64,
+    },
     /// Adds the key that seals receipt handles from now on.
     AddSealKey {
         key: [u8; 32],

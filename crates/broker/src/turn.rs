@@ -39,6 +39,8 @@ pub struct BrokerOptions {
     pub limits: Limits,
     /// How much may wait for the commit thread.
     pub inbox: InboxLimits,
+    /// Most messages of one queue that may be in flight.
+    pub in_flight_max: u64,
     /// Whether each request wakes the commit thread. Otherwise the reactors do, when they run out of work.
     pub kick_on_push: bool,
     /// Whether the one reactor of a small machine commits by itself when it runs out of work, while the disk is quick:
@@ -214,6 +216,12 @@ impl Committer {
                 let file = "the key of receipt handles".to_owned();
                 return Err(JournalError::Full { file });
             }
+        }
+        let in_flight_max = thread.shared.options.in_flight_max;
+        if thread.owner.partition().in_flight_max() != in_flight_max {
+            let request = Request::SetLimits { in_flight_max };
+            thread.inputs.push(Input { request, reply: None });
+            thread.turn()?;
         }
         let sealer = Sealer::new(thread.owner.partition().seal_keys());
         thread.shared.sealer.get_or_init(|| sealer);

@@ -76,6 +76,8 @@ pub struct StoreOptions {
 pub struct BrokerOptions {
     /// How many commands of one partition wait for their commit.
     pub inbox_commands_max: u32,
+    /// How many messages of one queue may be in flight.
+    pub in_flight_max: u32,
 }
 
 /// Whose requests are accepted.
@@ -151,6 +153,7 @@ pub fn load(
     };
     let broker = BrokerOptions {
         inbox_commands_max: raw.number(&table::INBOX_COMMANDS_MAX)?,
+        in_flight_max: raw.number(&table::IN_FLIGHT_MAX)?,
     };
     let log = LogOptions {
         level: raw.parse(&table::LOG_LEVEL, |text| {

@@ -167,6 +167,19 @@ pub(crate) static INBOX_COMMANDS_MAX: Declared = Declared {
     ..Declared::BLANK
 };
 
+pub(crate) static IN_FLIGHT_MAX: Declared = Declared {
+    name: "broker.in_flight_max",
+    kind: Kind::Number {
+        unit: "of messages",
+        range: 1..=100_000_000,
+    },
+    default: Some("120000"),
+    variable: Some("HOLDFAST_IN_FLIGHT_MAX"),
+    doc: "How many messages of one queue may be in flight. At the limit a short poll of a standard queue is refused \
+          with OverLimit; FIFO queues and long polls get fewer messages or none.",
+    ..Declared::BLANK
+};
+
 pub(crate) static LOG_LEVEL: Declared = Declared {
     name: "log.level",
     kind: Kind::Text(
@@ -190,7 +203,7 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 16] = [
+pub static OPTIONS: [&Declared; 17] = [
     &DEV,
     &CONFIG,
     &BIND,
@@ -205,6 +218,7 @@ pub static OPTIONS: [&Declared; 16] = [
     &FSYNC,
     &SEGMENT_BYTES,
     &INBOX_COMMANDS_MAX,
+    &IN_FLIGHT_MAX,
     &LOG_LEVEL,
     &LOG_FORMAT,
 ];

@@ -119,6 +119,11 @@ pub enum Command {
     },
     /// Does nothing by itself: due timers, expiry and reclaiming happen, as with every command.
     Tick,
+    /// Sets the limits that an operator can set.
+    SetLimits {
+        /// Most messages of one queue that may be in flight.
+        in_flight_max: u64,
+    },
     /// Adds the key that seals receipt handles from now on; older keys still open theirs.
     AddSealKey {
         /// 32 random bytes.

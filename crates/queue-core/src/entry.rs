@@ -35,6 +35,7 @@ mod kind {
     pub(super) const UNTAG_QUEUE: u8 = 13;
     pub(super) const START_MOVE_TASK: u8 = 14;
     pub(super) const CANCEL_MOVE_TASK: u8 = 15;
+    pub(super) const SET_LIMITS: u8 = 16;
 }
 
 const NO_DEDUPLICATION: u8 = 0;
@@ -174,6 +175,7 @@ fn encode(out: &mut Vec<u8>, command: &Command) {
         Command::CancelMoveTask { source, task } => put_postcard(out, &(source, task)),
         Command::Tick => {}
         Command::AddSealKey { key } => out.extend_from_slice(key),
+        Command::SetLimits { in_flight_max } => put_u64(out, *in_flight_max),
     }
 }
 
@@ -194,6 +196,7 @@ const fn kind_of(command: &Command) -> u8 {
         Command::CancelMoveTask { .. } => kind::CANCEL_MOVE_TASK,
         Command::Tick => kind::TICK,
         Command::AddSealKey { .. } => kind::ADD_SEAL_KEY,
+        Command::SetLimits { .. } => kind::SET_LIMITS,
     }
 }
 
@@ -254,6 +257,9 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
             Command::CancelMoveTask { source, task }
         }
         kind::TICK => Command::Tick,
+        kind::SET_LIMITS => Command::SetLimits {
+            in_flight_max: decoder.u64()?,
+        },
         kind::ADD_SEAL_KEY => Command::AddSealKey {
             key: decoder.array()?,
         },

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use types::{LeaseToken, LogIndex, QueueId, QueueKey, QueueName, Slot, TenantId, Timestamp, WallTime};
+use types::{
+    LeaseToken, LogIndex, QueueId, QueueKey, QueueName, Slot, TenantId, Timestamp, WallTime, limits,
+};
 
 use crate::group::Groups;
 use crate::header::Delivery;
@@ -10,7 +12,7 @@ use crate::queue::Queue;
 use crate::slab::Slab;
 use crate::task::MoveTask;
 use crate::timers::Timers;
-use crate::{Applied, Command, Effect, commands};
+use crate::{Applied, Command, Effect, Outcome, commands};
 
 /// When and where in the journal a command is applied.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +57,8 @@ pub(crate) struct Origin {
 #[derive(Debug, Default)]
 pub struct Partition {
     pub(crate) clock: Timestamp,
+    /// Most messages of one queue in flight; that of SQS if `None`.
+    pub(crate) in_flight_max: Option<u64>,
     pub(crate) slab: Slab,
     pub(crate) groups: Groups,
     pub(crate) queues: BTreeMap<QueueId, Queue>,
@@ -161,6 +165,24 @@ impl Partition {
     /// Returns all queues in the order in which they were created.
     pub fn queues(&self) -> impl Iterator<Item = &Queue> {
         self.queues.values()
+    }
+
+    /// Returns how many messages of one queue may be in flight.
+    pub fn in_flight_max(&self) -> u64 {
+        self.in_flight_max.unwrap_or(limits::IN_FLIGHT_MAX)
+    }
+
+    /// Sets how many messages of one queue may be in flight. What is in flight stays so.
+    pub(crate) fn set_in_flight_max(&mut self, in_flight_max: u64) -> Outcome {
+        self.in_flight_max = Some(in_flight_max);
+        for queue in self.queues.values_mut() {
+            let was_at_limit = queue.is_at_limit();
+            queue.in_flight_max = in_flight_max;
+            if was_at_limit && !queue.is_at_limit() {
+                self.effects.push(Effect::Available(queue.id()));
+            }
+        }
+        Outcome::Done
     }
 
     /// Returns the number of queues.

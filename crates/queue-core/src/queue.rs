@@ -83,6 +83,8 @@ pub(crate) struct FairPlace {
 pub struct Queue {
     pub(crate) record: Record,
     pub(crate) counters: Counters,
+    /// Most messages that may be in flight: the partition's limit.
+    pub(crate) in_flight_max: u64,
     pub(crate) deduplication: Memory,
     /// FIFO: receives that can be repeated.
     pub(crate) attempts: Attempts,
@@ -110,6 +112,7 @@ impl Queue {
         Self {
             record,
             counters: Counters::default(),
+            in_flight_max: limits::IN_FLIGHT_MAX,
             deduplication: Memory::default(),
             attempts: Attempts::default(),
             ready: BTreeMap::new(),
@@ -178,7 +181,7 @@ impl Queue {
 
     /// Whether as many messages are in flight as may be.
     pub(crate) fn is_at_limit(&self) -> bool {
-        self.counters.in_flight >= limits::IN_FLIGHT_MAX
+        self.counters.in_flight >= self.in_flight_max
     }
 
     pub(crate) fn take_sequence(&mut self) -> Sequence {

@@ -9,7 +9,9 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use types::{LeaseToken, LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
+use types::{
+    LeaseToken, LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime, limits,
+};
 
 use crate::Partition;
 use crate::attempts::{Attempt, Attempts};
@@ -54,6 +56,7 @@ pub enum RestoreError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Root {
     clock: Timestamp,
+    in_flight_max: Option<u64>,
     last_queue: QueueId,
     last_token: LeaseToken,
     last_ticket: i64,
@@ -94,6 +97,7 @@ impl Partition {
         PartitionSnapshot {
             root: Root {
                 clock: self.clock,
+                in_flight_max: self.in_flight_max,
                 last_queue: self.last_queue,
                 last_token: self.last_token,
                 last_ticket: self.last_ticket,
@@ -156,12 +160,14 @@ impl Partition {
         for _ in 0..count {
             let stored: StoredQueue = postcard(&read_block(input)?)?;
             let mut queue = Queue::new(stored.into());
+            queue.in_flight_max = root.in_flight_max.unwrap_or(limits::IN_FLIGHT_MAX);
             queue.deduplication = Memory::restore(read_vec(input, accepted)?.iter().copied());
             queue.attempts = Attempts::restore(read_vec(input, attempt)?.iter().cloned());
             queues.insert(queue.id(), queue);
         }
         let partition = Self {
             clock: root.clock,
+            in_flight_max: root.in_flight_max,
             slab: Slab::restore(headers, free),
             groups: Groups::restore(groups, free_groups),
             names: queues

@@ -205,6 +205,7 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOpt
             requests_max: options.broker.inbox_commands_max as usize,
             bytes_max: INBOX_BYTES_MAX,
         },
+        in_flight_max: u64::from(options.broker.in_flight_max),
         kick_on_push: false,
         inline: reactors() == 1,
         snapshot_log_bytes: SNAPSHOT_LOG_BYTES,

@@ -270,7 +270,7 @@ fn the_number_of_waiters_is_bounded() {
 
 /// Field case: many pollers, no lost wake-up, no early end.
 #[test]
-fn five_hundred_polls_of_one_queue_and_of_as_many_queues_end_by_a_message_or_at_their_time() {
+fn d16_five_hundred_polls_of_one_queue_and_of_as_many_queues_end_by_a_message_or_at_their_time() {
     let names: Vec<String> = (0..500).map(|n| format!("q{n}")).collect();
     let queues: Vec<Request> = names.iter().map(|name| create(name, &[])).collect();
     let mut node = Node::with(&queues);

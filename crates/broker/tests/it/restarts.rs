@@ -176,6 +176,7 @@ fn options() -> BrokerOptions {
     BrokerOptions {
         limits: Limits::RELAXED,
         inbox: InboxLimits::default(),
+        in_flight_max: types::limits::IN_FLIGHT_MAX,
         kick_on_push: true,
         inline: false,
         snapshot_log_bytes: u64::MAX,

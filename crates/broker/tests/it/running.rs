@@ -26,7 +26,7 @@ by_both_drivers!(
     a_take_is_given_back_unless_it_was_delivered,
     polls_end_with_nothing_when_they_are_ended_and_when_the_broker_stops,
     a_stop_answers_what_was_accepted_and_refuses_the_rest,
-    senders_and_consumers_that_come_and_go_lose_nothing_and_share_nothing,
+    d15_senders_and_consumers_that_come_and_go_lose_nothing_and_share_nothing,
 );
 
 async fn a_message_is_sent_received_and_deleted(driver: Driver) {
@@ -324,7 +324,7 @@ async fn commits_on_the_reactor(served: &Served) {
 }
 
 /// Field case: a few messages in neither state, or two consumers inside one lease.
-async fn senders_and_consumers_that_come_and_go_lose_nothing_and_share_nothing(driver: Driver) {
+async fn d15_senders_and_consumers_that_come_and_go_lose_nothing_and_share_nothing(driver: Driver) {
     const MESSAGES: usize = 4_000;
     let served = Served::with_queue(&Settings::of(driver)).await;
     let held: Arc<Mutex<BTreeSet<String>>> = Arc::default();

@@ -70,6 +70,7 @@ impl Served {
         let (counts, gate) = (Arc::new(Counts::default()), Arc::new(Gate::default()));
         let clock = Arc::new(ManualClock::new(WallTime::from_millis(1_700_000_000_000)));
         let options = BrokerOptions {
+            in_flight_max: types::limits::IN_FLIGHT_MAX,
             limits: Limits::RELAXED,
             inbox: settings.inbox,
             kick_on_push: settings.driver == Driver::CommitThread,

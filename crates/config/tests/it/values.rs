@@ -52,6 +52,7 @@ fn every_option_of_the_file_is_read() {
         segment_bytes = 1048576
         [broker]
         inbox_commands_max = 16
+        in_flight_max = 5
         [log]
         level = 'warn, broker=debug,journal::segment=trace'
         format = 'json'
@@ -71,6 +72,7 @@ fn every_option_of_the_file_is_read() {
     assert_eq!(options.store.fsync, Fsync::Off);
     assert_eq!(options.store.segment_bytes, 1 << 20);
     assert_eq!(options.broker.inbox_commands_max, 16);
+    assert_eq!(options.broker.in_flight_max, 5);
     assert_eq!(options.log.level, "warn, broker=debug,journal::segment=trace");
     assert_eq!(options.log.format, LogFormat::Json);
     assert!(options.auth.dev);

@@ -53,7 +53,9 @@ pub(super) fn apply(
         takes: 0,
         moving: None,
     };
-    partition.queues.insert(id, Queue::new(record));
+    let mut queue = Queue::new(record);
+    queue.in_flight_max = partition.in_flight_max();
+    partition.queues.insert(id, queue);
     partition.names.insert(key.clone(), id);
     partition.list_source(id);
     Ok(Outcome::Queue(id))

@@ -73,6 +73,7 @@ pub(crate) fn apply(
         } => move_task::start(partition, context, *source, *task, destination.as_ref(), *rate),
         Command::CancelMoveTask { source, task } => move_task::cancel(partition, *source, task),
         Command::Tick => Ok(Outcome::Done),
+        Command::SetLimits { in_flight_max } => Ok(partition.set_in_flight_max(*in_flight_max)),
         Command::AddSealKey { key } => {
             partition.seal_keys.push(*key);
             Ok(Outcome::Done)

@@ -1,6 +1,6 @@
 //! Receive: takes the messages that are due, and dead-letters those that were received too often.
 
-use types::{LeaseToken, QueueId, Slot, limits};
+use types::{LeaseToken, QueueId, Slot};
 
 use crate::attempts::{Attempt, Key};
 use crate::header::Delivery as State;
@@ -57,7 +57,7 @@ pub(super) fn apply(
             Ok(Outcome::Received(Vec::new()))
         };
     }
-    let room = usize::try_from(limits::IN_FLIGHT_MAX - queue.counters.in_flight).unwrap_or(usize::MAX);
+    let room = usize::try_from(queue.in_flight_max - queue.counters.in_flight).unwrap_or(usize::MAX);
     let max = request.max.min(room);
     let mut take = Take {
         partition,

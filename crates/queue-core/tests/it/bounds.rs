@@ -218,3 +218,27 @@ fn what_waits_is_found_after_any_number_of_short_lives() {
         node.partition.check_invariants();
     }
 }
+
+#[test]
+fn the_limit_of_messages_in_flight_can_be_set() {
+    for (queue, group) in [(0, None), (2, Some("one"))] {
+        let mut node = Node::new();
+        let before = node.create(queue, Vec::new());
+        node.send(before, 5, 0, group);
+        assert_eq!(node.receive(before, 60).len(), 5);
+        node.apply(&Command::SetLimits { in_flight_max: 3 });
+        assert_eq!(node.partition.in_flight_max(), 3);
+        assert!(!node.partition.has_available(before));
+
+        let after = node.create(queue + 1, Vec::new());
+        node.send(after, 9, 0, group);
+        assert_eq!(node.receive(after, 60).len(), 3, "as many as there is room for");
+        assert_eq!(node.counters(after).in_flight, 3);
+        let raised = node.apply(&Command::SetLimits { in_flight_max: 4 });
+        assert!(
+            raised.effects.contains(&Effect::Available(after)),
+            "a waiter can be served again"
+        );
+        node.partition.check_invariants();
+    }
+}

@@ -256,6 +256,12 @@ fn entries() -> Vec<(&'static str, Command)> {
         ),
         ("tick", Command::Tick),
         (
+            "set-limits",
+            Command::SetLimits {
+                in_flight_max: 120_001,
+            },
+        ),
+        (
             "add-seal-key",
             Command::AddSealKey {
                 key: std::array::from_fn(|n| n as u8),

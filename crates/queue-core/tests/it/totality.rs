@@ -147,7 +147,10 @@ fn command(rng: &mut Rng, known: &[Handle]) -> Command {
             queue,
             keys: vec![rng.pick(&["", "a", "b"]).into()],
         },
-        _ if rng.percent(50) => Command::AddSealKey { key: rng.bytes() },
+        _ if rng.percent(30) => Command::AddSealKey { key: rng.bytes() },
+        _ if rng.percent(30) => Command::SetLimits {
+            in_flight_max: rng.next(),
+        },
         _ => Command::Tick,
     }
 }
