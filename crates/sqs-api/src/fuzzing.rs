@@ -87,6 +87,13 @@ pub fn read_alike(action: &str, body: &[u8], form: &[u8]) -> Result<bool, String
     (reader(action)?.read_both)(&Input::Json(body), &Input::Query(parameters))
 }
 
+/// Whether two forms are the same request of an action; an error if either is none.
+pub fn forms_alike(action: &str, one: &[u8], other: &[u8]) -> Result<bool, String> {
+    let one = Parameters::read(None, one).map_err(|error| error.to_string())?;
+    let other = Parameters::read(None, other).map_err(|error| error.to_string())?;
+    (reader(action)?.read_both)(&Input::Query(one), &Input::Query(other))
+}
+
 /// Reads a RedrivePolicy of a queue on a server that knows its own region alone.
 pub fn redrive_policy(text: &str, source: &QueueKey, region: &Region) -> Option<RedrivePolicy> {
     let options = ApiOptions {
