@@ -208,6 +208,7 @@ impl Exchange {
     }
 
     fn success(&self, action: &'static str, reply: Reply) -> Answer {
+        tracing::debug!(request_id = self.request_id.as_str(), action, "request answered");
         Answer {
             response: self.response(StatusCode::OK, self.protocol.content_type(), reply.body),
             take: reply.take,
@@ -251,6 +252,14 @@ impl Exchange {
             tracing::debug!(request_id, action, %error, "request refused");
         } else if status.is_server_error() {
             tracing::warn!(request_id, action, %error, "request failed");
+        } else {
+            // The code alone: the text repeats what the client sent.
+            tracing::debug!(
+                request_id,
+                action,
+                code = error.code().wire().query,
+                "request refused"
+            );
         }
     }
 
