@@ -1,7 +1,7 @@
 //! Who signed a request: SigV4 verification of the raw request, giving a [`Principal`].
 //!
 //! A request is verified before its body is decoded, from the bytes as they came over the wire. This crate does not
-//! read the clock (the time is an argument), does not decide what a principal may do, and does not know wire error
+//! read the clock (the time is an argument), does not carry out what a policy decides, and does not know wire error
 //! codes: [`AuthError`] says what happened, and the API layer maps it.
 //!
 //! Start reading at [`Verifier::verify`]; `presented` finds the signature in the header or the query, `canonical`
