@@ -14,11 +14,12 @@ use queue_core::{AttributeChange, EnqueueEntry, Enqueued, Handle, MoveTask, Queu
 use tokio::sync::oneshot;
 use types::{MessageId, QueueKey, QueueName, TenantId, WallTime};
 
+use crate::fetch::{Fetched, fetch};
 use crate::inbox::Refusal;
 use crate::request::{
-    Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId,
+    Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, Taken, WaiterId,
 };
-use crate::take::{Take, give_back};
+use crate::take::{Take, give_back, withhold};
 use crate::turn::{BrokerOptions, Committer, JournalOpener, Shared, Status};
 
 /// A handle to the owner of a partition. Clones are cheap and lead to the same owner.
@@ -37,6 +38,9 @@ pub enum BrokerError {
     /// Too much waits already, or the disk is full: nothing was done, and a later try may succeed.
     #[error("too much waits already")]
     Overloaded,
+    /// The disk has no room for more messages: nothing was done, and a later try may succeed.
+    #[error("the disk is almost full")]
+    NoRoom,
     /// It may have happened or not: a later try tells.
     #[error("the outcome is not known")]
     Unknown,
@@ -319,14 +323,31 @@ impl Broker {
             reply: Some(reply),
         };
         match poll.await {
-            Some(Reply::Received(messages)) => {
-                let handles: Vec<_> = messages.iter().map(|message| message.delivery.handle).collect();
-                let take = (!handles.is_empty()).then(|| Take::new(self.shared.clone(), handles));
-                Ok(Received { messages, take })
-            }
+            Some(Reply::Received(taken)) => Ok(self.fetched(taken).await),
             Some(other) => Err(refusal(other)),
             None => Err(BrokerError::Unknown),
         }
+    }
+
+    /// Brings the contents of taken messages into memory. Those that are damaged are left out of the answer.
+    async fn fetched(&self, taken: Vec<Taken>) -> Received {
+        let handles = taken.iter().map(|taken| taken.delivery.handle).collect();
+        // From here on a client that goes gives everything back.
+        let mut take = Take::new(self.shared.clone(), handles);
+        let Fetched {
+            messages,
+            damaged,
+            blocked,
+        } = fetch(taken).await;
+        if !damaged.is_empty() {
+            self.shared.options.observer.damaged(damaged.len() as u64);
+            take.leave_out(&damaged);
+            take.leave_out(&blocked);
+            withhold(&self.shared, damaged);
+            give_back(&self.shared, blocked.into_iter());
+        }
+        let take = (!messages.is_empty()).then_some(take);
+        Received { messages, take }
     }
 
     /// Deletes received messages; each has its own result.
@@ -443,6 +464,7 @@ fn refusal(reply: Reply) -> BrokerError {
     match reply {
         Reply::Refused(error) => BrokerError::Queue(error),
         Reply::NotTaken => BrokerError::Overloaded,
+        Reply::NoRoom => BrokerError::NoRoom,
         Reply::Unknown
         | Reply::Done
         | Reply::Enqueued(_)

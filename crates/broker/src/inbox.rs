@@ -94,7 +94,7 @@ impl<R> Inbox<R> {
         // What undoes a take or frees a waiter is never refused: it makes room.
         let is_release = matches!(
             input.request,
-            Request::GiveBack { .. } | Request::Cancel { .. } | Request::EndPolls
+            Request::GiveBack { .. } | Request::Withhold { .. } | Request::Cancel { .. } | Request::EndPolls
         );
         if !has_room && !is_release {
             return Err(Refusal::Full);
@@ -212,6 +212,7 @@ fn content_bytes(request: &Request) -> usize {
         | Request::Delete { .. }
         | Request::ChangeVisibility { .. }
         | Request::GiveBack { .. }
+        | Request::Withhold { .. }
         | Request::Cancel { .. }
         | Request::FindQueue { .. }
         | Request::ListQueues { .. }

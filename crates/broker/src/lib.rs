@@ -8,10 +8,15 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod clock;
 mod contents;
+mod copies;
 mod driver;
+mod evacuation;
+mod fetch;
 mod handle;
+mod house;
 mod inbox;
 mod observer;
 mod owner;
@@ -20,6 +25,7 @@ mod random;
 mod reads;
 mod replay;
 mod request;
+mod room;
 mod seal;
 mod state_clock;
 mod take;
@@ -27,14 +33,17 @@ mod turn;
 mod waiters;
 
 pub use clock::{Clock, ManualClock, OsClock};
-pub use contents::Contents;
+pub use contents::{Contents, ContentsSnapshot, Held, Stored};
 pub use handle::{Broker, BrokerError, ReceiveOptions, Received};
 pub use inbox::InboxLimits;
 pub use observer::{Commit, NoObserver, Observer};
 pub use owner::{Limits, Now, Owner, Turn};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use replay::{Recovered, recover, write_snapshot};
-pub use request::{Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, WaiterId};
+pub use request::{
+    Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, Taken, WaiterId,
+};
+pub use room::{reserve_bytes, segment_bytes_max};
 pub use seal::Sealer;
 pub use take::Take;
 pub use turn::{BrokerOptions, JournalOpener, Status};

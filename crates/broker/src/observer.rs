@@ -1,6 +1,9 @@
 //! What the owner tells whoever counts. The owner itself knows no metrics.
 
 use std::fmt::Debug;
+use std::time::Duration;
+
+use journal::Space;
 
 /// One commit of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,8 +38,16 @@ pub trait Observer: Debug + Send + Sync {
     fn committed(&self, commit: &Commit);
     /// So many long polls are parked.
     fn parked(&self, polls: usize);
+    /// A snapshot was begun, which held up the owner for so long.
+    fn snapshot_begun(&self, pause: Duration);
     /// A snapshot became durable.
     fn snapshot(&self, bytes: u64, seconds: f64);
+    /// So many bytes of contents were copied forward out of an old segment.
+    fn copied(&self, bytes: u64);
+    /// So many contents were found that are not what was stored.
+    fn damaged(&self, contents: u64);
+    /// There is so much room on the disk, and sends are refused if it is short.
+    fn room(&self, space: Space, is_short: bool);
 }
 
 /// Counts nothing.
@@ -46,5 +57,9 @@ pub struct NoObserver;
 impl Observer for NoObserver {
     fn committed(&self, _commit: &Commit) {}
     fn parked(&self, _polls: usize) {}
+    fn snapshot_begun(&self, _pause: Duration) {}
     fn snapshot(&self, _bytes: u64, _seconds: f64) {}
+    fn copied(&self, _bytes: u64) {}
+    fn damaged(&self, _contents: u64) {}
+    fn room(&self, _space: Space, _is_short: bool) {}
 }

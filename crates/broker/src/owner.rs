@@ -8,16 +8,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use journal::Place;
 use queue_core::{
     Applied, Command, Context, Effect, EntryEncoder, Handle, Outcome, Partition, PartitionSnapshot,
-    QueueError,
+    PayloadId, QueueError,
 };
-use types::{LogIndex, QueueId, QueueKey, Timestamp, WallTime, limits};
+use types::{LogIndex, QueueId, QueueKey, Slot, Timestamp, WallTime, limits};
 
-use crate::contents::Contents;
+use crate::contents::{Contents, ContentsSnapshot};
+use crate::copies::Copies;
 use crate::observer::Commit;
 use crate::replay::Recovered;
-use crate::request::{Input, Receive, ReceivedMessage, Reply, Request, WaiterId};
+use crate::request::{Input, Receive, Reply, Request, Taken, WaiterId};
 use crate::state_clock::StateClock;
 use crate::waiters::{PARKED_MAX, Waiter, Waiters};
 
@@ -101,7 +103,7 @@ enum Origin<R> {
 #[derive(Debug)]
 pub struct Owner<R> {
     pub(crate) partition: Partition,
-    contents: Contents,
+    pub(crate) contents: Contents,
     clock: StateClock,
     limits: Limits,
     waiters: Waiters<R>,
@@ -116,6 +118,8 @@ pub struct Owner<R> {
     pub(crate) reads: Vec<(QueueKey, R)>,
     /// The batch that was given to the journal.
     batch: Vec<Pending<R>>,
+    /// Where in the entry of the batch each content begins.
+    batch_contents: Vec<u32>,
     batch_at: Timestamp,
     batch_wall: WallTime,
     batch_monotonic: Duration,
@@ -124,6 +128,7 @@ pub struct Owner<R> {
     /// Until then nothing is proposed that no client asked for: the journal has just refused a batch.
     quiet_until: Duration,
     polls_ended: bool,
+    sends_refused: bool,
     /// Queues that have an access policy.
     with_policy: BTreeMap<QueueId, QueueKey>,
 }
@@ -154,12 +159,14 @@ impl<R> Owner<R> {
             carried: VecDeque::new(),
             reads: Vec::new(),
             batch: Vec::new(),
+            batch_contents: Vec::new(),
             batch_at: Timestamp::ZERO,
             batch_wall: WallTime::default(),
             batch_monotonic: Duration::ZERO,
             cleanup_from: Timestamp::ZERO,
             quiet_until: Duration::ZERO,
             polls_ended: false,
+            sends_refused: false,
             with_policy,
         }
     }
@@ -180,7 +187,7 @@ impl<R> Owner<R> {
     }
 
     /// Undoes, with the next batch, a receive whose answer did not reach its client.
-    pub fn give_back(&mut self, messages: &[ReceivedMessage]) {
+    pub fn give_back(&mut self, messages: &[Taken]) {
         let handles: Vec<_> = messages.iter().map(|message| message.delivery.handle).collect();
         if let Some(first) = handles.first() {
             self.give_backs.push((first.queue, handles));
@@ -188,8 +195,33 @@ impl<R> Owner<R> {
     }
 
     /// Takes a snapshot of state and contents; both share memory with the owner.
-    pub fn snapshot(&self) -> (PartitionSnapshot, Contents) {
-        (self.partition.snapshot(), self.contents.clone())
+    pub fn snapshot(&self) -> (PartitionSnapshot, ContentsSnapshot) {
+        (self.partition.snapshot(), self.contents.snapshot())
+    }
+
+    /// Decides whether messages are taken: not while the disk has no room for more.
+    pub(crate) fn refuse_sends(&mut self, refuses: bool) {
+        self.sends_refused = refuses;
+    }
+
+    /// Returns about how many bytes a snapshot takes.
+    pub(crate) fn state_bytes(&self) -> u64 {
+        // A header, its place in the column of contents, and a little for what stands beside them.
+        const SLOT_BYTES: u64 = 136;
+        self.partition.slots() as u64 * SLOT_BYTES
+    }
+
+    /// Whether a slot still holds this content, in this segment.
+    pub(crate) fn holds(&self, slot: Slot, id: PayloadId, segment: u32) -> bool {
+        let payload = self.partition.payload(slot).filter(|payload| payload.id == id);
+        let stored = payload.and_then(|payload| self.contents.stored(slot, payload.content_bytes));
+        stored.is_some_and(|stored| stored.place.segment == segment)
+    }
+
+    /// Hears that contents were written once more, at this place.
+    pub(crate) fn copied(&mut self, copies: &[u8], place: Place) {
+        let copies = Copies::decode(copies).expect("copies are read as they were written");
+        copies.take(&self.partition, &mut self.contents, place);
     }
 
     /// Turns requests into a batch and writes its entry to `entry`; answers what needs no entry. Returns whether
@@ -228,30 +260,21 @@ impl<R> Owner<R> {
             self.cleanup_from = at.plus_seconds(CLEANUP_SECONDS);
             self.push(Command::Tick, Origin::Nobody, &mut encoder);
         }
-        encoder.finish();
+        self.batch_contents = encoder.finish();
         !self.batch.is_empty()
     }
 
-    /// Applies the batch that is now durable under `index`, and answers its clients.
-    pub fn commit(&mut self, index: LogIndex, now: Now, turn: &mut Turn<R>) {
+    /// Applies the batch that is now durable under `index`, and answers its clients. `place` is where the bytes of its
+    /// entry lie on this node.
+    pub fn commit(&mut self, index: LogIndex, place: Option<Place>, now: Now, turn: &mut Turn<R>) {
         let mut batch = std::mem::take(&mut self.batch);
         turn.commit.commands += batch.len() as u64;
         self.quiet_until = Duration::ZERO;
-        let (mut ordinal, mut received_from, mut has_ticked) = (0, Vec::new(), false);
+        let mut written = Written::new(index, place, std::mem::take(&mut self.batch_contents));
+        let (mut received_from, mut has_ticked) = (Vec::new(), false);
         for Pending { command, origin } in batch.drain(..) {
-            let context = Context {
-                at: self.batch_at,
-                wall: self.batch_wall,
-                index,
-                ordinal,
-            };
-            let applied = apply(
-                &mut self.partition,
-                &mut self.contents,
-                context,
-                &command,
-                &mut ordinal,
-            );
+            let times = (self.batch_at, self.batch_wall);
+            let applied = written.apply(&mut self.partition, &mut self.contents, times, &command);
             self.follow(&applied.effects, turn);
             count(&command, &applied.outcome, &mut turn.commit);
             self.follow_policy(&command, turn);
@@ -395,6 +418,12 @@ impl<R> Owner<R> {
             Request::GiveBack { queue, handles } => {
                 self.push(Command::GiveBack { queue, handles }, Origin::Nobody, encoder);
             }
+            Request::Withhold { queue, handles } => {
+                self.push(Command::Withhold { queue, handles }, Origin::Nobody, encoder);
+            }
+            Request::Enqueue { .. } if self.sends_refused => {
+                turn.replies.extend(reply.map(|reply| (reply, Reply::NoRoom)));
+            }
             Request::Receive(receive) => self.receive(receive, reply, now, at, encoder, turn),
             // Done before any request is taken.
             Request::Cancel { .. } => {}
@@ -483,6 +512,7 @@ impl<R> Owner<R> {
             | Request::CancelMoveTask { .. } => return self.upkeep_command(request),
             Request::Receive(_)
             | Request::GiveBack { .. }
+            | Request::Withhold { .. }
             | Request::Cancel { .. }
             | Request::FindQueue { .. }
             | Request::ListQueues { .. }
@@ -614,7 +644,7 @@ impl<R> Owner<R> {
         for effect in effects {
             match effect {
                 Effect::Available(queue) => self.woken.extend(self.waiters.wake(*queue)),
-                Effect::Freed(_) | Effect::Renamed { .. } => {}
+                Effect::Freed { .. } => {}
                 Effect::DeadLettered { .. } => turn.commit.dead_lettered += 1,
                 Effect::QueueDeleted(queue) => {
                     while let Some(waiter) = self.waiters.wake(*queue) {
@@ -636,6 +666,7 @@ impl<R> Owner<R> {
             | Command::Delete { .. }
             | Command::ChangeVisibility { .. }
             | Command::GiveBack { .. }
+            | Command::Withhold { .. }
             | Command::TagQueue { .. }
             | Command::UntagQueue { .. }
             | Command::StartMoveTask { .. }
@@ -677,9 +708,12 @@ impl<R> Owner<R> {
             Ok(Outcome::Moved(moved)) => Reply::Moved(moved),
             Ok(Outcome::Received(deliveries)) => {
                 let with_content = |delivery: queue_core::Delivery| {
-                    let content = self.contents.get(delivery.handle.slot);
-                    let content = content.expect("every message has its content").clone();
-                    ReceivedMessage { delivery, content }
+                    let content = self.contents.get(delivery.handle.slot, delivery.content_bytes);
+                    Taken {
+                        delivery,
+                        content,
+                        file: None,
+                    }
                 };
                 Reply::Received(deliveries.into_iter().map(with_content).collect())
             }
@@ -701,34 +735,66 @@ impl<R> Owner<R> {
     }
 }
 
-/// Applies one command to the state and keeps the column of contents in step. Shared with recovery.
-pub(crate) fn apply(
-    partition: &mut Partition,
-    contents: &mut Contents,
-    context: Context,
-    command: &Command,
-    ordinal: &mut u32,
-) -> Applied {
-    let applied = partition.apply(context, command);
-    // First what the effects say: a slot that this command freed may be the one that it filled.
-    for effect in &applied.effects {
-        match effect {
-            Effect::Freed(slot) => contents.clear(*slot),
-            Effect::Renamed { slot, message_id } => contents.rename(*slot, *message_id),
-            Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
+/// An entry that is durable: applies its commands, and keeps the column of contents in step. Shared with recovery.
+#[derive(Debug)]
+pub(crate) struct Written {
+    index: LogIndex,
+    place: Option<Place>,
+    /// Where in the entry each content begins.
+    contents: Vec<u32>,
+    /// Contents of the commands before.
+    ordinal: u32,
+}
+
+impl Written {
+    pub(crate) fn new(index: LogIndex, place: Option<Place>, contents: Vec<u32>) -> Self {
+        Self {
+            index,
+            place,
+            contents,
+            ordinal: 0,
         }
     }
-    if let Command::Enqueue { entries, .. } = command {
-        *ordinal += u32::try_from(entries.len()).unwrap_or(u32::MAX);
+
+    pub(crate) fn apply(
+        &mut self,
+        partition: &mut Partition,
+        contents: &mut Contents,
+        (at, wall): (Timestamp, WallTime),
+        command: &Command,
+    ) -> Applied {
+        let context = Context {
+            at,
+            wall,
+            index: self.index,
+            ordinal: self.ordinal,
+        };
+        let applied = partition.apply(context, command);
+        // First what the effects say: a slot that this command freed may be the one that it filled.
+        for effect in &applied.effects {
+            match effect {
+                Effect::Freed { slot, content_bytes } => contents.clear(*slot, *content_bytes),
+                Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
+            }
+        }
+        let Command::Enqueue { entries, .. } = command else {
+            return applied;
+        };
         if let Ok(Outcome::Enqueued(results)) = &applied.outcome {
-            for (entry, result) in entries.iter().zip(results) {
+            for ((entry, result), ordinal) in entries.iter().zip(results).zip(self.ordinal..) {
                 if let Some(slot) = result.as_ref().ok().and_then(|enqueued| enqueued.slot) {
-                    contents.set(slot, entry.content.clone());
+                    contents.set(slot, entry.content.clone(), self.place_of(ordinal));
                 }
             }
         }
+        self.ordinal += u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        applied
     }
-    applied
+
+    fn place_of(&self, ordinal: u32) -> Option<Place> {
+        let offset = self.contents.get(ordinal as usize);
+        self.place.zip(offset).map(|(place, offset)| place.plus(*offset))
+    }
 }
 
 fn receive_command<R>(waiter: &Waiter<R>, is_long_poll: bool) -> Command {

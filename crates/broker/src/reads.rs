@@ -38,6 +38,7 @@ impl<R> Owner<R> {
             | Request::StartMoveTask { .. }
             | Request::CancelMoveTask { .. }
             | Request::GiveBack { .. }
+            | Request::Withhold { .. }
             | Request::Cancel { .. }
             | Request::AdvanceClock { .. }
             | Request::AddSealKey { .. }

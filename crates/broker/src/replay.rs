@@ -3,12 +3,13 @@
 
 use std::io::{self, Read, Write};
 
-use journal::{Replay, ReplayError};
-use queue_core::{Context, Entry, Partition, PartitionSnapshot};
+use journal::{Place, Replay, ReplayError};
+use queue_core::{Entry, Partition, PartitionSnapshot};
 use types::{LogIndex, WallTime};
 
-use crate::contents::Contents;
-use crate::owner;
+use crate::contents::{Contents, ContentsSnapshot};
+use crate::copies::Copies;
+use crate::owner::Written;
 
 /// A partition as it was when the last durable entry was applied.
 #[derive(Debug, Default)]
@@ -23,16 +24,20 @@ pub struct Recovered {
     pub last_wall: WallTime,
 }
 
-const MAGIC: &[u8; 8] = b"HFOWNER\x01";
+const MAGIC: &[u8; 7] = b"HFOWNER";
+const VERSION: u8 = 2;
+/// Holds all contents itself.
+const VERSION_WITH_CONTENTS: u8 = 1;
 
-/// Writes what a snapshot holds: the state, the contents, and the wall time of the last entry that they contain.
+/// Writes what a snapshot holds: the state, where the contents lie, and the wall time of the last entry.
 pub fn write_snapshot(
     wall: WallTime,
     state: &PartitionSnapshot,
-    contents: &Contents,
+    contents: &ContentsSnapshot,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     out.write_all(MAGIC)?;
+    out.write_all(&[VERSION])?;
     out.write_all(&wall.as_millis().to_le_bytes())?;
     state.write(out)?;
     contents.write(out)
@@ -44,24 +49,13 @@ pub fn recover() -> Recovered {
 }
 
 impl Recovered {
-    /// Applies one stored entry.
-    pub fn apply(&mut self, index: LogIndex, bytes: &[u8]) -> Result<(), ReplayError> {
-        let entry = Entry::decode(bytes)?;
-        let mut ordinal = 0;
+    /// Applies one stored entry, whose bytes lie at `place` on this node.
+    pub fn apply(&mut self, index: LogIndex, bytes: &[u8], place: Option<Place>) -> Result<(), ReplayError> {
+        let (entry, contents) = Entry::decode_with_places(bytes)?;
+        let mut written = Written::new(index, place, contents);
         for command in &entry.commands {
-            let context = Context {
-                at: entry.at,
-                wall: entry.wall,
-                index,
-                ordinal,
-            };
-            owner::apply(
-                &mut self.partition,
-                &mut self.contents,
-                context,
-                command,
-                &mut ordinal,
-            );
+            let times = (entry.at, entry.wall);
+            written.apply(&mut self.partition, &mut self.contents, times, command);
         }
         (self.index, self.last_wall) = (index, entry.wall);
         Ok(())
@@ -70,14 +64,20 @@ impl Recovered {
 
 impl Replay for Recovered {
     fn snapshot(&mut self, index: LogIndex, content: &mut dyn Read) -> Result<(), ReplayError> {
-        let (mut magic, mut wall) = ([0; 8], [0; 8]);
+        let (mut magic, mut version, mut wall) = ([0; 7], [0], [0; 8]);
         content.read_exact(&mut magic)?;
-        if &magic != MAGIC {
+        content.read_exact(&mut version)?;
+        let [version] = version;
+        if &magic != MAGIC || ![VERSION, VERSION_WITH_CONTENTS].contains(&version) {
             return Err("not the snapshot of an owner of a known version".into());
         }
         content.read_exact(&mut wall)?;
         let partition = Partition::restore(content)?;
-        let contents = Contents::read(content)?;
+        let contents = if version == VERSION_WITH_CONTENTS {
+            Contents::read_version_1(content)?
+        } else {
+            Contents::read(content, |slot| partition.content_bytes(slot))?
+        };
         if content.read(&mut [0])? != 0 {
             return Err("bytes behind the end of the snapshot".into());
         }
@@ -90,7 +90,13 @@ impl Replay for Recovered {
         Ok(())
     }
 
-    fn entry(&mut self, index: LogIndex, entry: &[u8]) -> Result<(), ReplayError> {
-        self.apply(index, entry)
+    fn entry(&mut self, index: LogIndex, entry: &[u8], place: Option<Place>) -> Result<(), ReplayError> {
+        self.apply(index, entry, place)
+    }
+
+    fn copies(&mut self, copies: &[u8], place: Place) -> Result<(), ReplayError> {
+        let copies = Copies::decode(copies)?;
+        copies.take(&self.partition, &mut self.contents, place);
+        Ok(())
     }
 }

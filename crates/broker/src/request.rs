@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use journal::File;
 use queue_core::{
     AttributeChange, Counters, Delivery, EnqueueEntry, Enqueued, Handle, MoveTask, QueueAttributes,
     QueueError, TaskId,
 };
 use types::{QueueId, QueueKey, QueueName, TenantId, WallTime};
+
+use crate::contents::Held;
 
 /// Names one receive, so that it can be cancelled while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,6 +80,11 @@ pub enum Request {
         queue: QueueId,
         handles: Vec<Handle>,
     },
+    /// Leaves messages hidden for the time of their lease, and does not count the receive: they cannot be shown.
+    Withhold {
+        queue: QueueId,
+        handles: Vec<Handle>,
+    },
     /// The client of a receive has gone.
     Cancel {
         waiter: WaiterId,
@@ -141,7 +149,7 @@ pub struct Receive {
 pub enum Reply {
     Done,
     Enqueued(Vec<Result<Enqueued, QueueError>>),
-    Received(Vec<ReceivedMessage>),
+    Received(Vec<Taken>),
     Entries(Vec<Result<(), QueueError>>),
     Moved(u64),
     Tasks(Vec<MoveTask>),
@@ -152,14 +160,35 @@ pub enum Reply {
     Unknown,
     /// It did not happen, and will not: the journal could not take it.
     NotTaken,
+    /// It did not happen, and will not: the disk has no room for more messages.
+    NoRoom,
 }
+
+/// One message of a receive, as the owner answers it.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    /// What the state says of it.
+    pub delivery: Delivery,
+    /// What its sender sent, or where that lies.
+    pub content: Held,
+    /// The file to read it from. The journal knows it, the owner does not.
+    pub file: Option<Arc<dyn File>>,
+}
+
+impl PartialEq for Taken {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.delivery, &self.content) == (&other.delivery, &other.content)
+    }
+}
+
+impl Eq for Taken {}
 
 /// One message of a receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedMessage {
     /// What the state says of it.
     pub delivery: Delivery,
-    /// What its sender sent, in its stored form.
+    /// What its sender sent, in its stored form. The id in it is that of the message unless the delivery has another.
     pub content: Arc<[u8]>,
 }
 

@@ -20,6 +20,11 @@ impl Take {
         Self { shared, handles }
     }
 
+    /// Leaves messages out: something else is done with them.
+    pub(crate) fn leave_out(&mut self, left_out: &[Handle]) {
+        self.handles.retain(|handle| !left_out.contains(handle));
+    }
+
     /// The whole answer was handed to the client's connection: the leases run their time.
     pub fn delivered(mut self) {
         self.handles.clear();
@@ -29,6 +34,18 @@ impl Take {
 impl Drop for Take {
     fn drop(&mut self) {
         give_back(&self.shared, self.handles.drain(..));
+    }
+}
+
+/// Asks the owner to keep messages hidden for the time of their lease, without counting the receive.
+pub(crate) fn withhold(shared: &Shared, handles: Vec<Handle>) {
+    let Some(queue) = handles.first().map(|handle| handle.queue) else {
+        return;
+    };
+    let request = Request::Withhold { queue, handles };
+    // Refused only after the owner has ended; then the leases run their time.
+    if shared.inbox.push(Input { request, reply: None }).is_ok() {
+        shared.inbox.kick();
     }
 }
 

@@ -4,26 +4,27 @@
 //! runs nobody is woken; what arrives meanwhile is the next batch. Who takes the turns is in `driver.rs`. Segments are
 //! prepared and snapshots written on threads of their own, which hand their result back.
 
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use journal::{Event, Journal, JournalError, Prepared, ProposeError, SnapshotReceipt, SnapshotSink};
+use journal::{Event, Journal, JournalError, ProposeError};
 use tokio::sync::{Notify, oneshot};
 use tracing::{error, info, warn};
 use types::{LogIndex, WallTime};
 
 use crate::clock::Clock;
+use crate::contents::Held;
+use crate::copies;
 use crate::driver::Drivers;
+use crate::house::House;
 use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
 use crate::owner::{Limits, Now, Owner, Turn};
 use crate::policies::Policies;
 use crate::random::Random;
-use crate::replay::{Recovered, recover, write_snapshot};
-use crate::request::{Input, Reply, Request};
+use crate::replay::{Recovered, recover};
+use crate::request::{Input, Reply, Request, Taken};
 use crate::seal::Sealer;
 
 /// Where a client waits for its answer.
@@ -48,6 +49,10 @@ pub struct BrokerOptions {
     pub inline: bool,
     /// Bytes of log after which a snapshot is taken, or more if the last snapshot was larger.
     pub snapshot_log_bytes: u64,
+    /// Memory for contents of messages that also lie on the disk.
+    pub cache_bytes: usize,
+    /// Room that is kept free on the disk; a part of the file system if `None`.
+    pub reserve_bytes: Option<u64>,
     /// The clocks.
     pub clock: Arc<dyn Clock>,
     /// Random bytes.
@@ -127,43 +132,26 @@ impl Shared {
     }
 }
 
-/// Idle time after which the log is sealed.
-const SEAL_AFTER: Duration = Duration::from_millis(100);
-/// How long a segment or snapshot that failed is left alone: a full disk does not have room a moment later.
-const HOUSE_PAUSE: Duration = Duration::from_secs(1);
 /// Longest that the commit thread sleeps.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// What other threads hand back to the commit thread.
-enum Finished {
-    Prepared(Prepared),
-    Snapshot {
-        result: Result<SnapshotReceipt, JournalError>,
-        seconds: f64,
-    },
-}
-
 pub(crate) struct Committer {
-    shared: Arc<Shared>,
-    journal: Box<dyn Journal>,
-    owner: Owner<ReplyTo>,
-    index: LogIndex,
-    last_wall: WallTime,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) journal: Box<dyn Journal>,
+    pub(crate) owner: Owner<ReplyTo>,
+    pub(crate) index: LogIndex,
+    pub(crate) last_wall: WallTime,
     inputs: Vec<Input<ReplyTo>>,
     entry: Vec<u8>,
     events: Vec<Event>,
     turn: Turn<ReplyTo>,
-    finished: (Sender<Finished>, Receiver<Finished>),
-    is_snapshot_running: bool,
-    snapshot_bytes: u64,
-    /// In monotonic time; until then no segment and no snapshot is begun.
-    house_from: Duration,
+    pub(crate) house: House,
+    /// The buffer of copies forward.
+    pub(crate) copies: Vec<u8>,
     /// What the observer heard last.
     parked: usize,
-    /// When the last batch was committed, until the log is sealed.
-    unsealed_since: Option<Instant>,
     counted: journal::Counters,
-    /// How long the sync of the last turn took.
+    /// How long the sync of the last turn took, if it committed a batch.
     synced: Option<u64>,
 }
 
@@ -184,6 +172,7 @@ impl Committer {
         agree_on_time(&*shared.options.clock, last_wall);
         let index = recovered.index;
         let owner = Owner::new(recovered, shared.options.limits, shared.now());
+        let (reserve_bytes, cache_bytes) = (shared.options.reserve_bytes, shared.options.cache_bytes);
         let mut thread = Self {
             shared,
             counted: journal.counters(),
@@ -195,14 +184,13 @@ impl Committer {
             entry: Vec::new(),
             events: Vec::new(),
             turn: Turn::default(),
-            finished: channel(),
-            is_snapshot_running: false,
-            snapshot_bytes: 0,
-            house_from: Duration::ZERO,
+            house: House::new(reserve_bytes),
+            copies: Vec::new(),
             parked: 0,
-            unsealed_since: None,
             synced: None,
         };
+        thread.owner.contents.set_cache_bytes(cache_bytes);
+        thread.store_pinned()?;
         if thread.owner.partition().seal_keys().is_empty() {
             let mut key = [0; 32];
             thread.shared.options.random.fill(&mut key);
@@ -271,7 +259,7 @@ impl Committer {
         self.owner.is_behind() || self.owner.next_wake().is_some_and(|at| at <= now)
     }
 
-    /// Returns how long the last sync took, if the last turn had one.
+    /// Returns how long the last sync took, if the last turn committed a batch.
     pub(crate) fn last_sync(&mut self) -> Option<Duration> {
         self.synced.take().map(Duration::from_nanos)
     }
@@ -280,15 +268,9 @@ impl Committer {
     pub(crate) fn sleep(&self) -> Duration {
         let now = self.shared.options.clock.monotonic();
         let timer = self.owner.next_wake().map(|at| at.saturating_sub(now));
-        let seal = self
-            .unsealed_since
-            .map(|since| SEAL_AFTER.saturating_sub(since.elapsed()));
-        let house = Some(self.house_from)
-            .filter(|from| *from > now)
-            .map(|from| from - now);
+        let house = self.house.sleep(now);
         timer
             .into_iter()
-            .chain(seal)
             .chain(house)
             .min()
             .unwrap_or(SLEEP_MAX)
@@ -337,9 +319,9 @@ impl Committer {
         self.journal.wait(&mut self.events)?;
         for event in self.events.drain(..) {
             match event {
-                Event::Committed { index, .. } => {
+                Event::Committed { index, place, .. } => {
                     self.index = index;
-                    self.owner.commit(index, now, &mut self.turn);
+                    self.owner.commit(index, place, now, &mut self.turn);
                 }
                 Event::Rejected { .. } => self.owner.abandon(&Reply::NotTaken, &mut self.turn),
                 Event::Unknown { .. } => self.owner.abandon(&Reply::Unknown, &mut self.turn),
@@ -347,7 +329,7 @@ impl Committer {
             }
         }
         self.last_wall = now.wall;
-        self.unsealed_since = Some(Instant::now());
+        self.house.written();
         self.observe();
         Ok(())
     }
@@ -360,9 +342,35 @@ impl Committer {
         commit.syncs = counters.syncs - self.counted.syncs;
         commit.sync_nanos = counters.sync_nanos - self.counted.sync_nanos;
         commit.segments_waited_for = counters.segments_waited_for - self.counted.segments_waited_for;
-        self.synced = (commit.syncs > 0).then_some(counters.last_sync_nanos);
+        // With syncs off a batch has none, and the disk holds nobody up.
+        self.synced = Some(if commit.syncs > 0 {
+            counters.last_sync_nanos
+        } else {
+            0
+        });
         self.counted = counters;
         self.shared.options.observer.committed(&commit);
+    }
+
+    /// Writes contents to the log that are in memory only: they came with a snapshot of an earlier version.
+    fn store_pinned(&mut self) -> Result<(), JournalError> {
+        const PIECE_BYTES: usize = 1 << 20;
+        let pinned = self.owner.contents.pinned();
+        let mut pinned = pinned.into_iter().peekable();
+        while pinned.peek().is_some() {
+            copies::begin(&mut self.copies);
+            while let Some((slot, content)) = pinned.next_if(|_| self.copies.len() < PIECE_BYTES) {
+                if let Some(payload) = self.owner.partition().payload(slot) {
+                    copies::push(&mut self.copies, slot, payload.id, &content);
+                }
+            }
+            let Some(place) = self.journal.copy_forward(&self.copies)? else {
+                return Ok(());
+            };
+            self.owner.copied(&self.copies, place);
+            self.house.written();
+        }
+        Ok(())
     }
 
     /// Hands the answers out. A receive whose client has gone is undone.
@@ -370,115 +378,23 @@ impl Committer {
         for (key, policy) in self.turn.policies.drain(..) {
             self.shared.policies.set(key, policy);
         }
-        for (reply_to, reply) in self.turn.replies.drain(..) {
+        for (reply_to, mut reply) in self.turn.replies.drain(..) {
+            if let Reply::Received(taken) = &mut reply {
+                add_files(&*self.journal, taken);
+            }
             if let Err(Reply::Received(messages)) = reply_to.send(reply) {
                 self.owner.give_back(&messages);
             }
         }
     }
+}
 
-    /// Takes what other threads finished, starts what is due, seals an idle log.
-    fn keep_house(&mut self) -> Result<(), JournalError> {
-        while let Ok(finished) = self.finished.1.try_recv() {
-            match finished {
-                Finished::Prepared(prepared) => match self.journal.install(prepared) {
-                    Ok(()) => {}
-                    Err(failure @ JournalError::SyncFailed { .. }) => return Err(failure),
-                    Err(failure) => {
-                        warn!(error = %failure, "a segment could not be prepared; it is tried again");
-                        self.pause_house();
-                    }
-                },
-                Finished::Snapshot { result, seconds } => self.complete_snapshot(result, seconds)?,
-            }
+/// Adds the files to read contents from.
+fn add_files(journal: &dyn Journal, taken: &mut [Taken]) {
+    for taken in taken {
+        if let Held::Disk(stored) = taken.content {
+            taken.file = journal.segment(stored.place.segment);
         }
-        if self.shared.options.clock.monotonic() >= self.house_from {
-            self.prepare();
-            self.begin_snapshot()?;
-        }
-        if self
-            .unsealed_since
-            .is_some_and(|since| since.elapsed() >= SEAL_AFTER)
-        {
-            self.journal.seal()?;
-            self.unsealed_since = None;
-        }
-        Ok(())
-    }
-
-    fn pause_house(&mut self) {
-        self.house_from = self.shared.options.clock.monotonic() + HOUSE_PAUSE;
-    }
-
-    fn prepare(&mut self) {
-        if let Some(preparation) = self.journal.take_preparation() {
-            // Lost if no thread can be started: then segments are made while a proposal waits.
-            self.spawn("journal-prepare", move || Finished::Prepared(preparation.run()));
-        }
-    }
-
-    fn begin_snapshot(&mut self) -> Result<(), JournalError> {
-        let threshold = self.shared.options.snapshot_log_bytes.max(self.snapshot_bytes);
-        if self.is_snapshot_running || self.journal.log_bytes_since_snapshot() < threshold {
-            return Ok(());
-        }
-        let mut sink = match self.journal.begin_snapshot(self.index) {
-            Ok(sink) => sink,
-            Err(JournalError::Full { file }) => {
-                warn!(file, "no room for a snapshot; the log is kept");
-                self.pause_house();
-                return Ok(());
-            }
-            Err(failure) => return Err(failure),
-        };
-        let (wall, (state, contents)) = (self.last_wall, self.owner.snapshot());
-        self.is_snapshot_running = self.spawn("journal-snapshot", move || {
-            let started = Instant::now();
-            let result = store_snapshot(&mut *sink, wall, &state, &contents).and_then(|()| sink.finish());
-            Finished::Snapshot {
-                result,
-                seconds: started.elapsed().as_secs_f64(),
-            }
-        });
-        Ok(())
-    }
-
-    fn complete_snapshot(
-        &mut self,
-        result: Result<SnapshotReceipt, JournalError>,
-        seconds: f64,
-    ) -> Result<(), JournalError> {
-        self.is_snapshot_running = false;
-        match result {
-            Ok(receipt) => {
-                self.snapshot_bytes = receipt.bytes();
-                self.shared.options.observer.snapshot(receipt.bytes(), seconds);
-                info!(index = %receipt.index(), bytes = receipt.bytes(), seconds, "snapshot");
-                self.journal.complete_snapshot(receipt)
-            }
-            Err(JournalError::SyncFailed { file, source }) => Err(JournalError::SyncFailed { file, source }),
-            Err(failure) => {
-                warn!(error = %failure, "a snapshot failed; the log is kept and it is tried again");
-                self.pause_house();
-                Ok(())
-            }
-        }
-    }
-
-    /// Runs work on a thread of its own. Returns whether it was started.
-    fn spawn(&self, name: &str, work: impl FnOnce() -> Finished + Send + 'static) -> bool {
-        let (shared, finished) = (self.shared.clone(), self.finished.0.clone());
-        let run = move || {
-            // The receiver is gone only when the commit thread has ended, and then nobody needs the result.
-            if finished.send(work()).is_ok() {
-                shared.inbox.nudge();
-            }
-        };
-        let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-        if let Err(failure) = &started {
-            warn!(error = %failure, name, "a thread could not be started");
-        }
-        started.is_ok()
     }
 }
 
@@ -503,58 +419,5 @@ fn agree_on_time(clock: &dyn Clock, last_wall: WallTime) {
             return;
         }
         warn!("two readings of the clock do not agree; waiting for two that do");
-    }
-}
-
-fn store_snapshot(
-    sink: &mut dyn SnapshotSink,
-    wall: WallTime,
-    state: &queue_core::PartitionSnapshot,
-    contents: &crate::Contents,
-) -> Result<(), JournalError> {
-    let mut out = SinkWriter {
-        sink,
-        failure: None,
-        buffer: Vec::with_capacity(SinkWriter::BYTES),
-    };
-    let written = write_snapshot(wall, state, contents, &mut out).and_then(|()| out.flush());
-    match (written, out.failure) {
-        (Ok(()), _) => Ok(()),
-        (Err(_), Some(failure)) => Err(failure),
-        (Err(source), None) => Err(JournalError::Io {
-            operation: "encode",
-            file: "snapshot".to_owned(),
-            source,
-        }),
-    }
-}
-
-/// Lets the writers of state and contents write to a sink, and keeps the sink's own error.
-struct SinkWriter<'a> {
-    sink: &'a mut dyn SnapshotSink,
-    failure: Option<JournalError>,
-    buffer: Vec<u8>,
-}
-
-impl SinkWriter<'_> {
-    const BYTES: usize = 256 * 1024;
-}
-
-impl Write for SinkWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= Self::BYTES {
-            self.flush()?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let written = self.sink.write(&self.buffer);
-        self.buffer.clear();
-        written.map_err(|failure| {
-            self.failure = Some(failure);
-            io::Error::other("the snapshot could not be written")
-        })
     }
 }

@@ -69,6 +69,12 @@ pub struct StoreOptions {
     pub fsync: Fsync,
     /// The size of a file of the journal.
     pub segment_bytes: u64,
+    /// How much of the journal is written between two snapshots.
+    pub snapshot_log_bytes: u64,
+    /// How much of the disk is kept free; `None` for a part of it.
+    pub reserve_bytes: Option<u64>,
+    /// How much memory contents take that also lie on the disk.
+    pub cache_bytes: u64,
 }
 
 /// Limits of the partition owners.
@@ -150,6 +156,12 @@ pub fn load(
         data_dir: raw.parse(&table::DATA_DIR, |text| Some(PathBuf::from(text)))?,
         fsync: raw.choice(&table::FSYNC, [Fsync::Always, Fsync::Off])?,
         segment_bytes: raw.number(&table::SEGMENT_BYTES)?,
+        snapshot_log_bytes: raw.number(&table::SNAPSHOT_LOG_BYTES)?,
+        reserve_bytes: match raw.text(&table::RESERVE_BYTES) {
+            Some(_) => Some(raw.number(&table::RESERVE_BYTES)?),
+            None => None,
+        },
+        cache_bytes: raw.number(&table::CACHE_BYTES)?,
     };
     let broker = BrokerOptions {
         inbox_commands_max: raw.number(&table::INBOX_COMMANDS_MAX)?,

@@ -154,6 +154,36 @@ pub(crate) static SEGMENT_BYTES: Declared = Declared {
     ..Declared::BLANK
 };
 
+pub(crate) static SNAPSHOT_LOG_BYTES: Declared = Declared {
+    name: "store.snapshot_log_bytes",
+    kind: Kind::Bytes(1 << 16..=1 << 40),
+    default: Some("128MiB"),
+    variable: Some("HOLDFAST_SNAPSHOT_LOG_BYTES"),
+    doc: "How much of the journal is written between two snapshots of the state, and read again at a start. A state \
+          that takes more than this itself is stored less often.",
+    ..Declared::BLANK
+};
+
+pub(crate) static RESERVE_BYTES: Declared = Declared {
+    name: "store.reserve_bytes",
+    kind: Kind::Bytes(0..=1 << 50),
+    variable: Some("HOLDFAST_RESERVE_BYTES"),
+    doc: "How much of the disk is kept free. Below it sends are refused with an error that clients try again after, \
+          while messages are received and deleted as before, until there is room again. Without it the smaller of 2 \
+          GiB and 15 % of the file system. A file of the journal is at most a sixteenth of it.",
+    ..Declared::BLANK
+};
+
+pub(crate) static CACHE_BYTES: Declared = Declared {
+    name: "store.cache_bytes",
+    kind: Kind::Bytes(0..=1 << 40),
+    default: Some("64MiB"),
+    variable: Some("HOLDFAST_CACHE_BYTES"),
+    doc: "How much memory is used to keep the newest message contents of up to 16 KiB at hand. All others are read from \
+          the disk, or from what the operating system keeps of it in memory.",
+    ..Declared::BLANK
+};
+
 pub(crate) static INBOX_COMMANDS_MAX: Declared = Declared {
     name: "broker.inbox_commands_max",
     kind: Kind::Number {
@@ -203,7 +233,7 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 17] = [
+pub static OPTIONS: [&Declared; 20] = [
     &DEV,
     &CONFIG,
     &BIND,
@@ -217,6 +247,9 @@ pub static OPTIONS: [&Declared; 17] = [
     &DATA_DIR,
     &FSYNC,
     &SEGMENT_BYTES,
+    &SNAPSHOT_LOG_BYTES,
+    &RESERVE_BYTES,
+    &CACHE_BYTES,
     &INBOX_COMMANDS_MAX,
     &IN_FLIGHT_MAX,
     &LOG_LEVEL,

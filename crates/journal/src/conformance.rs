@@ -7,7 +7,7 @@ use std::io::Read;
 
 use types::LogIndex;
 
-use crate::contract::{Epoch, Event, Journal, ProposeError, Replay, ReplayError, Source, Ticket};
+use crate::contract::{Epoch, Event, Journal, Place, ProposeError, Replay, ReplayError, Source, Ticket};
 use crate::error::JournalError;
 
 /// Opens a journal on storage that outlives it.
@@ -17,12 +17,23 @@ pub trait Driver {
 }
 
 /// What a start replayed.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Replayed {
     /// The snapshot, if there was one.
     pub snapshot: Option<(LogIndex, Vec<u8>)>,
     /// The entries after it.
     pub entries: Vec<(LogIndex, Vec<u8>)>,
+    /// Copies that were written forward, each with the entry that it came after.
+    pub copies: Vec<(LogIndex, Vec<u8>)>,
+    /// Where entries and copies lie, of drivers that keep them in segments.
+    places: Vec<(Option<Place>, Vec<u8>)>,
+}
+
+impl PartialEq for Replayed {
+    /// Whether the same was replayed, wherever it lies.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.snapshot, &self.entries, &self.copies) == (&other.snapshot, &other.entries, &other.copies)
+    }
 }
 
 impl Replay for Replayed {
@@ -37,10 +48,17 @@ impl Replay for Replayed {
         Ok(())
     }
 
-    fn entry(&mut self, index: LogIndex, entry: &[u8]) -> Result<(), ReplayError> {
+    fn entry(&mut self, index: LogIndex, entry: &[u8], place: Option<Place>) -> Result<(), ReplayError> {
         let before = self.last_index();
         assert_eq!(index, before.next(), "entries come in order and without a gap");
         self.entries.push((index, entry.to_vec()));
+        self.places.push((place, entry.to_vec()));
+        Ok(())
+    }
+
+    fn copies(&mut self, copies: &[u8], place: Place) -> Result<(), ReplayError> {
+        self.copies.push((self.last_index(), copies.to_vec()));
+        self.places.push((Some(place), copies.to_vec()));
         Ok(())
     }
 }
@@ -68,6 +86,9 @@ pub fn all<D: Driver>(mut new_driver: impl FnMut() -> D) {
         a_snapshot_replaces_the_entries_before_it::<D>,
         an_abandoned_snapshot_leaves_nothing::<D>,
         snapshots_are_of_committed_entries_and_never_older::<D>,
+        entries_can_be_read_where_they_lie::<D>,
+        copies_come_back_among_the_entries::<D>,
+        segments_that_a_snapshot_names_are_kept::<D>,
     ] {
         check(&mut new_driver());
     }
@@ -137,12 +158,19 @@ pub fn prepare(journal: &mut dyn Journal) {
 
 /// Takes a snapshot of this content.
 pub fn snapshot(journal: &mut dyn Journal, index: LogIndex, content: &[u8]) {
-    let mut sink = journal.begin_snapshot(index).expect("a snapshot begins");
+    snapshot_naming(journal, index, content, &[]);
+}
+
+/// Takes a snapshot that needs contents from these segments.
+pub fn snapshot_naming(journal: &mut dyn Journal, index: LogIndex, content: &[u8], segments: &[u32]) {
+    let mut sink = journal
+        .begin_snapshot(index, segments)
+        .expect("a snapshot begins");
     for part in content.chunks(70_000) {
         sink.write(part).expect("the snapshot takes bytes");
     }
     let receipt = sink.finish().expect("the snapshot is durable");
-    assert_eq!(receipt.index(), index);
+    assert_eq!((receipt.index(), receipt.segments()), (index, segments));
     journal
         .complete_snapshot(receipt)
         .expect("the snapshot completes");
@@ -189,7 +217,7 @@ pub fn nothing_commits_before_wait<D: Driver>(driver: &mut D) {
     let ticket = propose(journal.as_mut(), b"proposed");
     journal.seal().expect("a seal with proposals open does nothing");
     assert!(
-        journal.begin_snapshot(LogIndex(2)).is_err(),
+        journal.begin_snapshot(LogIndex(2), &[]).is_err(),
         "a snapshot of an entry that is not committed"
     );
     assert_eq!(wait_for(journal.as_mut(), &[ticket]), [LogIndex(2)]);
@@ -287,7 +315,7 @@ pub fn a_snapshot_replaces_the_entries_before_it<D: Driver>(driver: &mut D) {
         prepare(journal.as_mut());
         expected = Replayed {
             snapshot: Some((last, content)),
-            entries: Vec::new(),
+            ..Replayed::default()
         };
         for i in 0..round {
             let bytes = entry(i, 20);
@@ -301,7 +329,7 @@ pub fn an_abandoned_snapshot_leaves_nothing<D: Driver>(driver: &mut D) {
     let (mut journal, _) = open(driver);
     let index = commit(journal.as_mut(), b"one");
     for _ in 0..2 {
-        let mut sink = journal.begin_snapshot(index).expect("a snapshot begins");
+        let mut sink = journal.begin_snapshot(index, &[]).expect("a snapshot begins");
         sink.write(&[7; 100_000]).expect("the snapshot takes bytes");
     }
     drop(journal);
@@ -314,20 +342,22 @@ pub fn an_abandoned_snapshot_leaves_nothing<D: Driver>(driver: &mut D) {
 pub fn snapshots_are_of_committed_entries_and_never_older<D: Driver>(driver: &mut D) {
     let (mut journal, _) = open(driver);
     assert!(
-        journal.begin_snapshot(LogIndex(0)).is_err(),
+        journal.begin_snapshot(LogIndex(0), &[]).is_err(),
         "a snapshot of nothing"
     );
     for i in 1..=4 {
         commit(journal.as_mut(), &entry(i, 40));
     }
     assert!(
-        journal.begin_snapshot(LogIndex(5)).is_err(),
+        journal.begin_snapshot(LogIndex(5), &[]).is_err(),
         "a snapshot of the future"
     );
-    let mut slow = journal.begin_snapshot(LogIndex(2)).expect("a snapshot begins");
+    let mut slow = journal
+        .begin_snapshot(LogIndex(2), &[])
+        .expect("a snapshot begins");
     snapshot(journal.as_mut(), LogIndex(3), b"three");
     assert!(
-        journal.begin_snapshot(LogIndex(2)).is_err(),
+        journal.begin_snapshot(LogIndex(2), &[]).is_err(),
         "a snapshot behind the last"
     );
     slow.write(b"two").expect("the snapshot takes bytes");
@@ -340,4 +370,125 @@ pub fn snapshots_are_of_committed_entries_and_never_older<D: Driver>(driver: &mu
     let (_, replayed) = open(driver);
     assert_eq!(replayed.snapshot, Some((LogIndex(3), b"three".to_vec())));
     assert_eq!(replayed.entries, [(LogIndex(4), entry(4, 40))]);
+}
+
+/// Reads bytes where a journal says that they lie.
+fn read(journal: &dyn Journal, place: Place, bytes: usize) -> Option<Vec<u8>> {
+    let file = journal.segment(place.segment)?;
+    let mut found = vec![0; bytes];
+    let read = file
+        .read_at(&mut found, u64::from(place.offset))
+        .expect("the segment is read");
+    assert_eq!(read, bytes, "the segment does not end within {place:?}");
+    Some(found)
+}
+
+/// Commits an entry and returns where it lies, if the driver says so.
+fn commit_placed(journal: &mut dyn Journal, entry: &[u8]) -> Option<Place> {
+    propose(journal, entry);
+    let mut events = Vec::new();
+    while events.is_empty() {
+        journal.wait(&mut events).expect("waiting succeeds");
+    }
+    match events.as_slice() {
+        [Event::Committed { place, .. }] => *place,
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+/// A driver that says where an entry lies has it there, also after a restart.
+pub fn entries_can_be_read_where_they_lie<D: Driver>(driver: &mut D) {
+    let (mut journal, _) = open(driver);
+    let entries: Vec<_> = (1..200).map(|i| entry(i, (i as usize * 7) % 900)).collect();
+    let mut places = Vec::new();
+    for entry in &entries {
+        let place = commit_placed(journal.as_mut(), entry);
+        places.extend(place.map(|place| (place, entry)));
+    }
+    for (place, entry) in &places {
+        assert_eq!(read(journal.as_ref(), *place, entry.len()).as_ref(), Some(*entry));
+    }
+    drop(journal);
+    let (journal, replayed) = open(driver);
+    for (place, entry) in &replayed.places {
+        if let Some(place) = place {
+            assert_eq!(read(journal.as_ref(), *place, entry.len()).as_ref(), Some(entry));
+        }
+    }
+}
+
+/// Copies are replayed between the entries where they were written, and do not count as entries.
+pub fn copies_come_back_among_the_entries<D: Driver>(driver: &mut D) {
+    let (mut journal, _) = open(driver);
+    let mut expected = Replayed::default();
+    for i in 1..60 {
+        let bytes = entry(i, 300);
+        let index = commit(journal.as_mut(), &bytes);
+        assert_eq!(index, LogIndex(i));
+        expected.entries.push((index, bytes));
+        let copies = entry(i, 400);
+        let Some(place) = journal.copy_forward(&copies).expect("the copies are written") else {
+            return;
+        };
+        assert_eq!(read(journal.as_ref(), place, 400).as_ref(), Some(&copies));
+        expected.copies.push((index, copies));
+    }
+    journal.seal().expect("the copies are made durable");
+    drop(journal);
+    let (mut journal, replayed) = open(driver);
+    assert_eq!(replayed, expected);
+    // Those after the snapshot's entry may be newer than the snapshot, all others are in it.
+    snapshot(journal.as_mut(), LogIndex(59), b"state");
+    drop(journal);
+    let (_, replayed) = open(driver);
+    assert_eq!(replayed.entries, []);
+    assert_eq!(replayed.copies, expected.copies[58..]);
+}
+
+/// A segment stays as long as the last snapshot names it, and goes with the first one that does not.
+pub fn segments_that_a_snapshot_names_are_kept<D: Driver>(driver: &mut D) {
+    let (mut journal, _) = open(driver);
+    let kept = entry(1, 500);
+    let Some(place) = commit_placed(journal.as_mut(), &kept) else {
+        return;
+    };
+    let mut last = LogIndex(1);
+    for round in 0..4 {
+        for i in 0..200 {
+            last = commit(journal.as_mut(), &entry(i, 700));
+            prepare(journal.as_mut());
+        }
+        if round % 2 == 0 {
+            snapshot_naming(journal.as_mut(), last, b"needs it", &[place.segment]);
+        }
+        prepare(journal.as_mut());
+        assert_eq!(
+            read(journal.as_ref(), place, 500).as_ref(),
+            Some(&kept),
+            "{round}"
+        );
+        drop(journal);
+        journal = open(driver).0;
+        let segments: Vec<_> = journal.kept().iter().map(|kept| kept.segment).collect();
+        assert_eq!(segments, [place.segment], "{round}");
+        assert_eq!(
+            read(journal.as_ref(), place, 500).as_ref(),
+            Some(&kept),
+            "{round}"
+        );
+    }
+    // A reader holds the file until it has what it wants.
+    let reader = journal.segment(place.segment).expect("the segment is there");
+    snapshot(journal.as_mut(), last, b"needs nothing");
+    assert_eq!(journal.kept(), []);
+    assert!(journal.segment(place.segment).is_none());
+    for i in 0..400 {
+        commit(journal.as_mut(), &entry(i, 700));
+        prepare(journal.as_mut());
+    }
+    let mut found = vec![0; 500];
+    reader
+        .read_at(&mut found, u64::from(place.offset))
+        .expect("the reader reads");
+    assert_eq!(found, kept, "the file was used again while somebody read it");
 }

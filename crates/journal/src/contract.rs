@@ -5,10 +5,12 @@
 //! owner only offers snapshots. Every driver passes [`crate::conformance`].
 
 use std::fmt::Debug;
-use std::io::Read;
+use std::io::{self, Read};
+use std::sync::Arc;
 
 use types::{LogIndex, Term};
 
+use crate::disk::{File, Space};
 use crate::error::JournalError;
 use crate::preparation::{Preparation, Prepared};
 
@@ -19,6 +21,34 @@ pub struct Epoch(pub u64);
 /// One proposal of this process, until its outcome is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
+
+/// Where bytes of the log lie on this node. Other nodes have them elsewhere, so it is never part of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The segment, by its number.
+    pub segment: u32,
+    /// The first byte, counted from the beginning of the segment's file.
+    pub offset: u32,
+}
+
+impl Place {
+    /// Returns the place so many bytes further on in the same segment.
+    #[must_use]
+    pub fn plus(self, bytes: u32) -> Self {
+        // A segment is far shorter than 4 GiB, and the bytes are of one record in it.
+        let offset = self.offset.saturating_add(bytes);
+        Self { offset, ..self }
+    }
+}
+
+/// A segment that no start needs any more for its entries, and that is kept for the contents in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// The segment.
+    pub segment: u32,
+    /// The length of its file.
+    pub bytes: u64,
+}
 
 /// Something became known about the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +61,8 @@ pub enum Event {
         term: Term,
         /// Whose entry it is.
         source: Source,
+        /// Where its bytes lie, if the driver keeps them in segments.
+        place: Option<Place>,
     },
     /// The proposal will never commit.
     Rejected {
@@ -110,14 +142,46 @@ pub trait Journal: Debug + Send {
     fn wait(&mut self, events: &mut Vec<Event>) -> Result<(), JournalError>;
 
     /// Begins a snapshot of the state after `index`, which must be committed and not behind the last snapshot. The
-    /// sink may be written on another thread while the journal goes on.
-    fn begin_snapshot(&mut self, index: LogIndex) -> Result<Box<dyn SnapshotSink>, JournalError>;
+    /// sink may be written on another thread while the journal goes on. `segments` are those that hold contents which
+    /// the state still needs: once the snapshot is complete, they stay and all others before it may go.
+    fn begin_snapshot(
+        &mut self,
+        index: LogIndex,
+        segments: &[u32],
+    ) -> Result<Box<dyn SnapshotSink>, JournalError>;
 
     /// Takes a finished snapshot into account: older snapshots and the log before it may go.
     fn complete_snapshot(&mut self, receipt: SnapshotReceipt) -> Result<(), JournalError>;
 
     /// Returns how many bytes of log would be replayed at a start.
     fn log_bytes_since_snapshot(&self) -> u64;
+
+    /// Writes contents that lie in an old segment once more, so that the old one can go. It is a record of this node
+    /// alone and no entry; it is durable with the next sync, and a start replays it in its place among the entries.
+    /// None if the driver keeps nothing in segments. Not allowed while a proposal is not waited for.
+    fn copy_forward(&mut self, _copies: &[u8]) -> Result<Option<Place>, JournalError> {
+        Ok(None)
+    }
+
+    /// Returns the file of a segment to read from. It is not used for anything else while somebody holds it.
+    fn segment(&self, _segment: u32) -> Option<Arc<dyn File>> {
+        None
+    }
+
+    /// Returns the segments that are kept only for the contents in them.
+    fn kept(&self) -> Vec<Kept> {
+        Vec::new()
+    }
+
+    /// Returns the length of a usual segment; 0 if the driver has none.
+    fn segment_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Returns how much room there is where the journal writes, if that is a file system.
+    fn space(&self) -> io::Result<Option<Space>> {
+        Ok(None)
+    }
 
     /// Returns work that should run on another thread and come back through [`Journal::install`]: the next segment,
     /// files to remove. `None` while there is none or the last one has not come back.
@@ -172,15 +236,18 @@ pub struct SnapshotReceipt {
     index: LogIndex,
     bytes: u64,
     log_position: u64,
+    segments: Vec<u32>,
 }
 
 impl SnapshotReceipt {
-    /// Makes the receipt of a snapshot that covers the log up to a position of the driver's own counting.
-    pub fn new(index: LogIndex, bytes: u64, log_position: u64) -> Self {
+    /// Makes the receipt of a snapshot that covers the log up to a position of the driver's own counting, and names
+    /// these segments.
+    pub fn new(index: LogIndex, bytes: u64, log_position: u64, segments: Vec<u32>) -> Self {
         Self {
             index,
             bytes,
             log_position,
+            segments,
         }
     }
 
@@ -198,6 +265,11 @@ impl SnapshotReceipt {
     pub fn log_position(&self) -> u64 {
         self.log_position
     }
+
+    /// Returns the segments that hold contents which the snapshot needs.
+    pub fn segments(&self) -> &[u32] {
+        &self.segments
+    }
 }
 
 /// What an owner says when it cannot take stored state.
@@ -207,8 +279,12 @@ pub type ReplayError = Box<dyn std::error::Error + Send + Sync>;
 pub trait Replay {
     /// Takes the snapshot of the state after `index`. It was verified as a whole before this call.
     fn snapshot(&mut self, index: LogIndex, content: &mut dyn Read) -> Result<(), ReplayError>;
-    /// Takes the next entry.
-    fn entry(&mut self, index: LogIndex, entry: &[u8]) -> Result<(), ReplayError>;
+    /// Takes the next entry, and where its bytes lie if the driver keeps them in segments.
+    fn entry(&mut self, index: LogIndex, entry: &[u8], place: Option<Place>) -> Result<(), ReplayError>;
+    /// Takes what [`Journal::copy_forward`] wrote between two entries. Also comes for copies that the snapshot knows.
+    fn copies(&mut self, _copies: &[u8], _place: Place) -> Result<(), ReplayError> {
+        Ok(())
+    }
     /// Hears from time to time how many bytes of the log have been read, and of how many.
     fn progress(&mut self, _bytes_done: u64, _bytes_total: u64) {}
 }

@@ -25,6 +25,8 @@ pub(crate) struct Chosen {
     pub(crate) index: u64,
     /// The index of the newest snapshot file, good or not: everything up to it was durable.
     pub(crate) newest: u64,
+    /// The segments that hold contents which it needs.
+    pub(crate) segments: Vec<u32>,
     /// Damage to newer snapshots, newest first.
     pub(crate) damaged: Vec<Corruption>,
 }
@@ -63,9 +65,9 @@ impl Directory {
             ..Chosen::default()
         };
         for index in self.snapshots.iter().rev().copied() {
-            match snapshot::verify(disk, &snapshot::name(index), index) {
-                Ok(()) => {
-                    chosen.index = index;
+            match snapshot::checked_segments(disk, &snapshot::name(index), index) {
+                Ok(segments) => {
+                    (chosen.index, chosen.segments) = (index, segments);
                     break;
                 }
                 Err(JournalError::Corruption(damage)) => chosen.damaged.push(damage),
@@ -102,6 +104,32 @@ impl Directory {
             Some(missing) => Err(missing.into()),
         }
     }
+}
+
+/// Opens the segments before the log that the snapshot needs contents from.
+pub(crate) fn open_kept(
+    disk: &dyn Disk,
+    chosen: &Chosen,
+    first_needed: u64,
+) -> Result<Vec<Segment>, JournalError> {
+    let older = chosen.segments.iter().map(|segment| u64::from(*segment));
+    let open = |id| match Segment::open(disk, id) {
+        Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            let reason = format!(
+                "it is not there, and the snapshot of entry {} needs message contents from it",
+                chosen.index
+            );
+            let file = disk.describe(&segment::name(id));
+            Err(Corruption {
+                file,
+                offset: 0,
+                reason,
+            }
+            .into())
+        }
+        opened => opened,
+    };
+    older.filter(|id| *id < first_needed).map(open).collect()
 }
 
 /// Says what is wrong with a log that does not begin where the snapshot ends, if anything is.

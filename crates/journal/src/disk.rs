@@ -27,12 +27,30 @@ pub trait Disk: Debug + Send + Sync {
     fn nonce(&self) -> io::Result<u64>;
     /// Returns how an operator finds the file.
     fn describe(&self, name: &str) -> String;
+    /// Returns how much room the file system has, if that is known.
+    fn space(&self) -> io::Result<Option<Space>> {
+        Ok(None)
+    }
+}
+
+/// The room of a file system, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// All of it.
+    pub total: u64,
+    /// What this process can still use.
+    pub available: u64,
 }
 
 /// An open file.
 pub trait File: Debug + Send + Sync {
     /// Reads at a place; less than asked for only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Reads at a place if that needs no wait for the disk; none if it would. Reads what is in memory, which may be
+    /// less than asked for.
+    fn read_cached_at(&self, _buffer: &mut [u8], _offset: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
     /// Writes at a place and returns how many bytes were taken; fewer than given means that the disk is filling up.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// Makes the content and the length durable.

@@ -24,10 +24,10 @@ mod segment;
 mod snapshot;
 
 pub use contract::{
-    Counters, Epoch, Event, Journal, ProposeError, Replay, ReplayError, SnapshotReceipt, SnapshotSink,
-    Source, Ticket,
+    Counters, Epoch, Event, Journal, Kept, Place, ProposeError, Replay, ReplayError, SnapshotReceipt,
+    SnapshotSink, Source, Ticket,
 };
-pub use disk::{Disk, File, Lock, LockError};
+pub use disk::{Disk, File, Lock, LockError, Space};
 pub use error::{Corruption, JournalError};
 pub use local::LocalJournal;
 pub use options::{Fsync, LocalOptions};

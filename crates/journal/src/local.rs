@@ -4,23 +4,27 @@
 //! the rules of recovery are in `docs/formats/segment.md`. Nothing here starts a thread: preparing segments and
 //! writing snapshots are handed out.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
 use types::{LogIndex, Term};
 
 use crate::contract::{
-    Counters, Epoch, Event, Journal, ProposeError, Replay, SnapshotReceipt, SnapshotSink, Source, Ticket,
+    Counters, Epoch, Event, Journal, Kept, Place, ProposeError, Replay, SnapshotReceipt, SnapshotSink,
+    Source, Ticket,
 };
-use crate::disk::{Disk, File, Lock, LockError};
+use crate::disk::{Disk, File, Lock, LockError, Space};
 use crate::error::{JournalError, is_full};
 use crate::io::{PartialWrite, write_all_at, write_zeros};
 use crate::options::{Fsync, LocalOptions};
 use crate::preparation::{Order, Preparation, Prepared};
-use crate::record::{self, ENTRY_BYTES_MAX, Fields, Kind, START_RECORD_BYTES, Start, record_bytes};
+use crate::record::{
+    self, ENTRY_BYTES_MAX, Fields, HEADER_BYTES, Kind, START_RECORD_BYTES, Start, record_bytes,
+};
 use crate::recovery::{Recovered, RecoveryReport, Span, recover};
-use crate::segment::{IDENTITY_BYTES, Segment, sync};
+use crate::segment::{IDENTITY_BYTES, Segment, number, sync};
 use crate::snapshot;
 
 /// The only reign that a single node ever has.
@@ -33,8 +37,7 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 /// A segment before the active one.
 #[derive(Debug)]
 struct Closed {
-    name: String,
-    file: Arc<dyn File>,
+    segment: Segment,
     base: u64,
     index_before: u64,
     is_synced: bool,
@@ -60,6 +63,12 @@ pub struct LocalJournal {
     _lock: Box<dyn Lock>,
     active: Active,
     closed: VecDeque<Closed>,
+    /// Segments before the log that hold contents which the last snapshot needs.
+    kept: BTreeMap<u32, Segment>,
+    /// The segments that the last snapshot names.
+    named: BTreeSet<u32>,
+    /// Segments that nothing needs, but for readers that may still hold them.
+    retired: Vec<Segment>,
     chain: u64,
     /// The last entry written.
     index: u64,
@@ -70,7 +79,7 @@ pub struct LocalJournal {
     is_sealed: bool,
     committed: u64,
     committed_position: u64,
-    pending: VecDeque<(Ticket, LogIndex)>,
+    pending: VecDeque<(Ticket, LogIndex, Place)>,
     next_ticket: u64,
     ready: Option<Segment>,
     is_preparing: bool,
@@ -164,6 +173,13 @@ impl LocalJournal {
             _lock: lock,
             active: Active::from(last),
             closed,
+            kept: recovered
+                .kept
+                .into_iter()
+                .map(|kept| (number(kept.id), kept))
+                .collect(),
+            named: recovered.snapshot_segments.into_iter().collect(),
+            retired: Vec::new(),
             chain: recovered.chain,
             index: recovered.index,
             position: recovered.position,
@@ -208,7 +224,8 @@ impl LocalJournal {
     }
 
     /// Writes one record with one write, and the start record of its segment before it if that is still missing.
-    fn append(&mut self, record: Option<(Kind, &[u8])>) -> Result<(), JournalError> {
+    /// Returns where its payload lies.
+    fn append(&mut self, record: Option<(Kind, &[u8])>) -> Result<Place, JournalError> {
         self.buffer.clear();
         let generation = self.active.segment.generation;
         let mut chain = self.chain;
@@ -222,6 +239,7 @@ impl LocalJournal {
             chain = record::encode_start(&mut self.buffer, &start, generation, self.synced_to);
         }
         let mut index = self.index;
+        let payload_at = self.active.end + (self.buffer.len() + HEADER_BYTES) as u64;
         if let Some((kind, payload)) = record {
             index += u64::from(kind == Kind::Entry);
             let fields = Fields {
@@ -248,7 +266,7 @@ impl LocalJournal {
         if self.buffer.capacity() > BUFFER_BYTES_KEPT {
             self.buffer = Vec::new();
         }
-        Ok(())
+        Ok(self.active.segment.place(payload_at))
     }
 
     /// Takes back what a failed write left: a part of a record, followed by what was in the file before, might else
@@ -300,8 +318,7 @@ impl LocalJournal {
         if last.is_started {
             self.closed.push_back(Closed {
                 is_synced: self.synced_to >= self.position,
-                name: last.segment.name,
-                file: last.segment.file,
+                segment: last.segment,
                 base: last.base,
                 index_before: last.index_before,
             });
@@ -344,7 +361,8 @@ impl LocalJournal {
     fn sync_all(&mut self) -> Result<(), JournalError> {
         let began = Instant::now();
         for closed in self.closed.iter_mut().filter(|closed| !closed.is_synced) {
-            sync(self.disk.as_ref(), closed.file.as_ref(), &closed.name)?;
+            let Segment { file, name, .. } = &closed.segment;
+            sync(self.disk.as_ref(), file.as_ref(), name)?;
             closed.is_synced = true;
         }
         sync(
@@ -367,9 +385,9 @@ impl LocalJournal {
         Ok(())
     }
 
-    /// Gives up the segments that the snapshot covers.
+    /// Gives up the segments that the snapshot covers, but for those that it needs contents from.
     fn drop_obsolete(&mut self) {
-        while let Some(first) = self.closed.front() {
+        while !self.closed.is_empty() {
             let (index_before, is_started) = match self.closed.get(1) {
                 Some(next) => (next.index_before, true),
                 None => (self.active.index_before, self.active.is_started),
@@ -379,9 +397,13 @@ impl LocalJournal {
             if index_before > self.snapshot_index || !is_started {
                 break;
             }
-            self.spares.push_back(first.name.clone());
-            self.closed.pop_front();
+            if let Some(Closed { segment, .. }) = self.closed.pop_front() {
+                self.kept.insert(number(segment.id), segment);
+            }
         }
+        let named = &self.named;
+        let obsolete = self.kept.extract_if(.., |id, _| !named.contains(id));
+        self.retired.extend(obsolete.map(|(_, segment)| segment));
     }
 }
 
@@ -411,8 +433,7 @@ fn first_span(
 impl From<Span> for Closed {
     fn from(span: Span) -> Self {
         Self {
-            name: span.segment.name,
-            file: span.segment.file,
+            segment: span.segment,
             base: span.base,
             index_before: span.index_before,
             is_synced: false,
@@ -447,14 +468,14 @@ impl Journal for LocalJournal {
                 bytes_max: ENTRY_BYTES_MAX as u64,
             });
         }
-        self.guarded(|journal| {
+        let place = self.guarded(|journal| {
             journal.make_room(record_bytes(entry.len()))?;
             journal.append(Some((Kind::Entry, entry)))
         })?;
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.counters.entries += 1;
-        self.pending.push_back((ticket, LogIndex(self.index)));
+        self.pending.push_back((ticket, LogIndex(self.index), place));
         Ok(ticket)
     }
 
@@ -465,15 +486,21 @@ impl Journal for LocalJournal {
         })?;
         self.committed = self.index;
         self.committed_position = self.position;
-        events.extend(self.pending.drain(..).map(|(ticket, index)| Event::Committed {
+        let committed = |(ticket, index, place)| Event::Committed {
             index,
             term: Term(0),
             source: Source::Own(ticket),
-        }));
+            place: Some(place),
+        };
+        events.extend(self.pending.drain(..).map(committed));
         Ok(())
     }
 
-    fn begin_snapshot(&mut self, index: LogIndex) -> Result<Box<dyn SnapshotSink>, JournalError> {
+    fn begin_snapshot(
+        &mut self,
+        index: LogIndex,
+        segments: &[u32],
+    ) -> Result<Box<dyn SnapshotSink>, JournalError> {
         self.check_usable()?;
         if index.0 == 0 || index.0 > self.committed || index.0 < self.snapshot_index {
             return Err(JournalError::SnapshotIndex {
@@ -482,8 +509,8 @@ impl Journal for LocalJournal {
                 committed: LogIndex(self.committed),
             });
         }
-        // A snapshot stands for durable entries; without fsync they may not be.
-        if self.synced_to < self.committed_position {
+        // A snapshot stands for durable entries, and names durable copies; without fsync they may not be.
+        if self.synced_to < self.position {
             self.guarded(Self::sync_all)?;
         }
         let position = if index.0 == self.committed {
@@ -498,7 +525,7 @@ impl Journal for LocalJournal {
             let before = bases.rev().find(|(index_before, _)| *index_before <= index.0);
             before.map_or(self.snapshot_position, |(_, base)| base)
         };
-        let writer = snapshot::Writer::create(Arc::clone(&self.disk), index, position)?;
+        let writer = snapshot::Writer::create(Arc::clone(&self.disk), index, position, segments)?;
         Ok(Box::new(writer))
     }
 
@@ -518,6 +545,7 @@ impl Journal for LocalJournal {
         }
         self.snapshot_index = index;
         self.snapshot_position = receipt.log_position().max(self.snapshot_position);
+        self.named = receipt.segments().iter().copied().collect();
         self.drop_obsolete();
         Ok(())
     }
@@ -526,10 +554,54 @@ impl Journal for LocalJournal {
         self.position - self.snapshot_position
     }
 
+    fn copy_forward(&mut self, copies: &[u8]) -> Result<Option<Place>, JournalError> {
+        let place = self.guarded(|journal| {
+            journal.make_room(record_bytes(copies.len()))?;
+            journal.append(Some((Kind::Copies, copies)))
+        })?;
+        if self.pending.is_empty() {
+            self.committed_position = self.position;
+        }
+        Ok(Some(place))
+    }
+
+    fn segment(&self, segment: u32) -> Option<Arc<dyn File>> {
+        let id = u64::from(segment);
+        if id == self.active.segment.id {
+            return Some(Arc::clone(&self.active.segment.file));
+        }
+        let closed = self.closed.binary_search_by_key(&id, |closed| closed.segment.id);
+        let found = match closed {
+            Ok(at) => self.closed.get(at).map(|closed| &closed.segment),
+            Err(_) => self.kept.get(&segment),
+        };
+        found.map(|segment| Arc::clone(&segment.file))
+    }
+
+    fn kept(&self) -> Vec<Kept> {
+        let kept = |(segment, kept): (&u32, &Segment)| Kept {
+            segment: *segment,
+            bytes: kept.bytes,
+        };
+        self.kept.iter().map(kept).collect()
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.options.segment_bytes
+    }
+
+    fn space(&self) -> io::Result<Option<Space>> {
+        self.disk.space()
+    }
+
     fn take_preparation(&mut self) -> Option<Preparation> {
         if self.is_preparing || self.is_poisoned {
             return None;
         }
+        // The file of a segment that somebody reads is not written to.
+        let is_free = |segment: &mut Segment| Arc::strong_count(&segment.file) == 1;
+        let free = self.retired.extract_if(.., is_free);
+        self.spares.extend(free.map(|segment| segment.name));
         let order = match self.ready {
             None => Some(self.order(self.options.segment_bytes)),
             Some(_) => None,

@@ -3,6 +3,8 @@
 use crate::segment::IDENTITY_BYTES;
 
 const SEGMENT_BYTES_MIN: u64 = 2 * IDENTITY_BYTES;
+/// A place in a segment has 32 bits, and a segment may be longer than usual by one entry.
+const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// When an entry counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +41,9 @@ impl LocalOptions {
     /// Returns sizes that a segment can have.
     pub(crate) fn rounded(mut self) -> Self {
         for bytes in [&mut self.first_segment_bytes, &mut self.segment_bytes] {
-            *bytes = (*bytes).max(SEGMENT_BYTES_MIN).next_multiple_of(IDENTITY_BYTES);
+            *bytes = (*bytes)
+                .clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+                .next_multiple_of(IDENTITY_BYTES);
         }
         self
     }

@@ -1,14 +1,15 @@
 //! A directory of the file system. Files are readable by their owner alone.
 
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::FlockOperation;
+use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::disk::{Disk, File, Lock, LockError};
+use crate::disk::{Disk, File, Lock, LockError, Space};
 
 const LOCK_NAME: &str = "lock";
 const FILE_MODE: u32 = 0o600;
@@ -103,7 +104,7 @@ impl Disk for OsDisk {
             .map_err(failed)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Errno::WOULDBLOCK) => {
                 return Err(LockError::Held {
                     pid: holder(&mut file),
                     path: shown,
@@ -126,6 +127,14 @@ impl Disk for OsDisk {
 
     fn describe(&self, name: &str) -> String {
         self.root.join(name).display().to_string()
+    }
+
+    fn space(&self) -> io::Result<Option<Space>> {
+        let found = rustix::fs::fstatvfs(&self.directory)?;
+        Ok(Some(Space {
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+            available: found.f_bavail.saturating_mul(found.f_frsize),
+        }))
     }
 }
 
@@ -159,6 +168,16 @@ impl File for OsFile {
             }
         }
         Ok(done)
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let buffers = &mut [IoSliceMut::new(buffer)];
+        match rustix::io::preadv2(&self.0, buffers, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(Some(read)),
+            // Not in memory, or a file system that cannot tell: the caller reads where it may wait.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {

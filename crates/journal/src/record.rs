@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Seal,
     /// The first of a segment: where the segment stands in the log.
     Start,
+    /// Carries contents again that lie in an older segment.
+    Copies,
 }
 
 impl Kind {
@@ -36,6 +38,7 @@ impl Kind {
             1 => Some(Self::Entry),
             2 => Some(Self::Seal),
             3 => Some(Self::Start),
+            4 => Some(Self::Copies),
             _ => None,
         }
     }
@@ -45,6 +48,7 @@ impl Kind {
             Self::Entry => 1,
             Self::Seal => 2,
             Self::Start => 3,
+            Self::Copies => 4,
         }
     }
 }

@@ -10,11 +10,11 @@ use std::io;
 use types::LogIndex;
 
 use crate::contract::Replay;
-use crate::directory::{Candidate, Chosen, Directory};
+use crate::directory::{Candidate, Chosen, Directory, open_kept};
 use crate::disk::Disk;
 use crate::error::{Corruption, JournalError};
 use crate::io::{write_all_at, write_zeros};
-use crate::record::Kind;
+use crate::record::{HEADER_BYTES, Kind};
 use crate::scan::{Claim, Scanner};
 use crate::segment::{self, IDENTITY_BYTES, Segment, sync, sync_names};
 use crate::snapshot;
@@ -77,9 +77,13 @@ pub(crate) struct Recovered {
     pub(crate) snapshot_index: u64,
     pub(crate) snapshot_position: u64,
     pub(crate) snapshots: Vec<u64>,
+    /// What the snapshot named.
+    pub(crate) snapshot_segments: Vec<u32>,
     /// Segments made in advance and never written to.
     pub(crate) unused: Vec<Segment>,
-    /// Names of segments that only the snapshot's past needs.
+    /// Segments before the log that hold contents which the snapshot needs.
+    pub(crate) kept: Vec<Segment>,
+    /// Names of segments that nothing needs.
     pub(crate) obsolete: Vec<String>,
     pub(crate) next_id: u64,
 }
@@ -94,6 +98,7 @@ pub(crate) fn recover(
     let chosen = directory.choose_snapshot(disk)?;
     let candidates = directory.open_needed(disk, &chosen)?;
     let first_needed = candidates.first().map_or(u64::MAX, |c| c.segment.id);
+    let kept = open_kept(disk, &chosen, first_needed)?;
     replay_snapshot(disk, &chosen, replay)?;
 
     let mut log = Log::new(disk, &chosen, &candidates);
@@ -124,7 +129,12 @@ pub(crate) fn recover(
         log_bytes: log.bytes_read,
         torn_tail,
     };
-    let obsolete = directory.segments.iter().filter(|id| **id < first_needed);
+    let is_kept = |id: u64| kept.iter().any(|segment| segment.id == id);
+    let older = directory.segments.iter().filter(|id| **id < first_needed);
+    let obsolete = older
+        .filter(|id| !is_kept(**id))
+        .map(|id| segment::name(*id))
+        .collect();
     let recovered = Recovered {
         position: log.position,
         chain: log.chain,
@@ -136,7 +146,9 @@ pub(crate) fn recover(
         snapshots: directory.snapshots,
         unused: log.unused,
         spans: log.spans,
-        obsolete: obsolete.map(|id| segment::name(*id)).collect(),
+        obsolete,
+        kept,
+        snapshot_segments: chosen.segments,
         next_id: directory.segments.last().copied().unwrap_or(0) + 1,
     };
     Ok((recovered, report))
@@ -237,19 +249,23 @@ impl<'a> Log<'a> {
             let kind = record.kind().expect("the scanner returns known kinds only");
             let index_fits = match kind {
                 Kind::Entry => record.index() == self.index + 1,
-                Kind::Seal => record.index() == self.index,
+                Kind::Seal | Kind::Copies => record.index() == self.index,
                 Kind::Start => end == IDENTITY_BYTES,
             };
             if !index_fits || !record.follows(self.chain) || record.synced_to() > self.position {
                 break;
             }
-            if kind == Kind::Entry && record.index() > self.snapshot_index {
-                let index = LogIndex(record.index());
-                replay
-                    .entry(index, record.payload())
-                    .map_err(|source| JournalError::Replay { index, source })?;
-                self.entries_replayed += 1;
-            }
+            let index = LogIndex(record.index());
+            let place = segment.place(end + HEADER_BYTES as u64);
+            let replayed = match kind {
+                Kind::Entry if index.0 > self.snapshot_index => {
+                    self.entries_replayed += 1;
+                    replay.entry(index, record.payload(), Some(place))
+                }
+                Kind::Copies if index.0 >= self.snapshot_index => replay.copies(record.payload(), place),
+                Kind::Entry | Kind::Copies | Kind::Seal | Kind::Start => Ok(()),
+            };
+            replayed.map_err(|source| JournalError::Replay { index, source })?;
             end += record.bytes_len();
             self.position += record.bytes_len();
             self.bytes_read += record.bytes_len();

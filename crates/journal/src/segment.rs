@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::contract::Place;
 use crate::disk::{Disk, File};
 use crate::error::{Corruption, JournalError};
 use crate::io::{PartialWrite, write_all_at, write_zeros};
@@ -42,6 +43,11 @@ pub(crate) fn id_of(name: &str) -> Option<u64> {
     number_between(name, "log-", ".seg")
 }
 
+/// Returns the id as it stands in a [`Place`](crate::Place).
+pub(crate) fn number(id: u64) -> u32 {
+    u32::try_from(id).expect("segments with a higher id are neither opened nor made")
+}
+
 /// Returns the name of a file while it is being made.
 pub(crate) fn temporary(name: &str) -> String {
     format!("{name}{TEMPORARY_SUFFIX}")
@@ -61,6 +67,14 @@ pub(crate) fn number_between(name: &str, prefix: &str, suffix: &str) -> Option<u
 }
 
 impl Segment {
+    /// Returns the place of a byte of the file.
+    pub(crate) fn place(&self, offset: u64) -> Place {
+        Place {
+            segment: number(self.id),
+            offset: u32::try_from(offset).expect("a segment is shorter than 4 GiB"),
+        }
+    }
+
     /// Opens a segment and checks its identity.
     pub(crate) fn open(disk: &dyn Disk, id: u64) -> Result<Self, JournalError> {
         let name = name(id);
@@ -93,6 +107,7 @@ impl Segment {
             return Err(damaged(16, "the first page is that of another segment").into());
         }
         let bytes = number64(&page, 32);
+        check_limits(disk, id, bytes)?;
         if bytes != length {
             let reason = format!("the file is {length} bytes long and was made {bytes} long");
             return Err(damaged(length.min(bytes), &reason).into());
@@ -113,6 +128,7 @@ impl Segment {
         bytes: u64,
         recycle: Option<&str>,
     ) -> Result<Self, JournalError> {
+        check_limits(disk, id, bytes)?;
         let name = name(id);
         let temporary = temporary(&name);
         let failed = |operation, source| JournalError::failed(operation, disk.describe(&temporary), source);
@@ -157,6 +173,18 @@ impl Segment {
             file,
         })
     }
+}
+
+/// Refuses segments in which a [`Place`] would not find its way.
+fn check_limits(disk: &dyn Disk, id: u64, bytes: u64) -> Result<(), JournalError> {
+    if u32::try_from(id).is_ok() && u32::try_from(bytes).is_ok() {
+        return Ok(());
+    }
+    Err(JournalError::Unsupported {
+        file: disk.describe(&name(id)),
+        offset: 16,
+        what: format!("segment {id} of {bytes} bytes"),
+    })
 }
 
 /// Syncs a file; a failure is one that the process must not survive.

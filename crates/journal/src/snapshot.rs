@@ -16,7 +16,9 @@ use crate::record::{number32, number64};
 use crate::segment::{number_between, sync, sync_names, temporary};
 
 const MAGIC: &[u8; 8] = b"HFSNAPSH";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Without the list of segments that the state needs contents from: it held all contents itself.
+const VERSION_WITHOUT_SEGMENTS: u32 = 1;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: usize = 8;
 const CHUNK_BYTES_MAX: usize = 256 << 10;
@@ -42,6 +44,7 @@ pub(crate) struct Writer {
     temporary: String,
     index: LogIndex,
     log_position: u64,
+    segments: Vec<u32>,
     offset: u64,
     synced: u64,
     content_bytes: u64,
@@ -64,6 +67,7 @@ impl Writer {
         disk: Arc<dyn Disk>,
         index: LogIndex,
         log_position: u64,
+        segments: &[u32],
     ) -> Result<Self, JournalError> {
         let temporary = temporary(&name(index.0));
         let file = disk
@@ -75,6 +79,7 @@ impl Writer {
             temporary,
             index,
             log_position,
+            segments: segments.to_vec(),
             offset: 0,
             synced: 0,
             content_bytes: 0,
@@ -83,6 +88,11 @@ impl Writer {
             is_finished: false,
         };
         writer.append(&header(index.0))?;
+        let count = u32::try_from(segments.len()).expect("segments have 32-bit numbers");
+        writer.write(&count.to_le_bytes())?;
+        for segment in segments {
+            writer.write(&segment.to_le_bytes())?;
+        }
         Ok(writer)
     }
 
@@ -147,7 +157,13 @@ impl SnapshotSink for Writer {
         })?;
         self.is_finished = true;
         sync_names(self.disk.as_ref())?;
-        Ok(SnapshotReceipt::new(self.index, self.offset, self.log_position))
+        let segments = std::mem::take(&mut self.segments);
+        Ok(SnapshotReceipt::new(
+            self.index,
+            self.offset,
+            self.log_position,
+            segments,
+        ))
     }
 }
 
@@ -186,9 +202,14 @@ fn chunk_crc(length: u32, payload: &[u8]) -> u32 {
 
 /// Reads a whole snapshot and checks every byte of it.
 pub(crate) fn verify(disk: &dyn Disk, name: &str, index: u64) -> Result<(), JournalError> {
+    checked_segments(disk, name, index).map(drop)
+}
+
+/// Reads a whole snapshot, checks every byte of it, and returns the segments that it names.
+pub(crate) fn checked_segments(disk: &dyn Disk, name: &str, index: u64) -> Result<Vec<u32>, JournalError> {
     let mut reader = Reader::open(disk, name, index)?;
     while reader.next_chunk()? {}
-    Ok(())
+    Ok(reader.segments)
 }
 
 /// Reads the content of a snapshot, checking as it goes; the end is reported only if the whole file holds.
@@ -202,6 +223,8 @@ pub(crate) struct Reader<'a> {
     chunk: Vec<u8>,
     chunk_at: usize,
     is_done: bool,
+    /// The segments that hold contents which the state needs.
+    segments: Vec<u32>,
 }
 
 impl<'a> Reader<'a> {
@@ -220,17 +243,19 @@ impl<'a> Reader<'a> {
             chunk: Vec::new(),
             chunk_at: 0,
             is_done: false,
+            segments: Vec::new(),
         };
         let mut header = [0; HEADER_BYTES];
         reader.read_exact_at(&mut header, 0)?;
         if &header[..8] != MAGIC || crc32c::crc32c(&header[..60]) != number32(&header, 60) {
             return Err(reader.damaged(0, "the checksum of the header does not hold"));
         }
-        if number32(&header, 8) != VERSION {
+        let version = number32(&header, 8);
+        if ![VERSION, VERSION_WITHOUT_SEGMENTS].contains(&version) {
             return Err(JournalError::Unsupported {
                 file: disk.describe(name),
                 offset: 8,
-                what: format!("a snapshot of format {}", number32(&header, 8)),
+                what: format!("a snapshot of format {version}"),
             });
         }
         if number64(&header, 16) != index {
@@ -238,7 +263,34 @@ impl<'a> Reader<'a> {
         }
         reader.hash.update(&header);
         reader.offset = HEADER_BYTES as u64;
+        if version != VERSION_WITHOUT_SEGMENTS {
+            reader.read_segments()?;
+        }
         Ok(reader)
+    }
+
+    fn read_segments(&mut self) -> Result<(), JournalError> {
+        let count = self.read_number()?;
+        for _ in 0..count {
+            let segment = self.read_number()?;
+            self.segments.push(segment);
+        }
+        Ok(())
+    }
+
+    fn read_number(&mut self) -> Result<u32, JournalError> {
+        let mut bytes = [0; 4];
+        for byte in &mut bytes {
+            while self.chunk_at == self.chunk.len() {
+                let at = self.offset;
+                if !self.next_chunk()? {
+                    return Err(self.damaged(at, "the list of segments is cut short"));
+                }
+            }
+            *byte = self.chunk[self.chunk_at];
+            self.chunk_at += 1;
+        }
+        Ok(u32::from_le_bytes(bytes))
     }
 
     /// Reads the next chunk; false at the end, when the whole file has been found good.

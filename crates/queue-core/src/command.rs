@@ -85,6 +85,14 @@ pub enum Command {
         /// The handles of the deliveries.
         handles: Vec<Handle>,
     },
+    /// Does not count receives whose messages cannot be shown, because their content is damaged. They stay hidden for the
+    /// time of their lease. A handle that is no longer current is passed over.
+    Withhold {
+        /// The queue.
+        queue: QueueId,
+        /// The handles of the deliveries.
+        handles: Vec<Handle>,
+    },
     /// Sets tags of a queue.
     TagQueue {
         /// The queue.

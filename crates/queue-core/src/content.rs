@@ -3,14 +3,12 @@
 //! The state machine carries these bytes and never looks inside. They are written once by the API that took the
 //! message and read by every API that shows it. Drawn byte by byte in `docs/formats/content.md`.
 
-use std::sync::Arc;
-
 use types::MessageId;
 
 /// The parts of a stored message, borrowed from its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content<'a> {
-    /// The message's id.
+    /// The id that the message was sent with; a move task gives it another, which its delivery shows.
     pub message_id: MessageId,
     /// MD5 of the body, computed once when it came in.
     pub body_md5: [u8; 16],
@@ -54,7 +52,6 @@ pub enum AttributeValue<'a> {
 pub struct ContentError(&'static str);
 
 const VERSION: u8 = 1;
-const MESSAGE_ID_AT: usize = 2;
 const HAS_GROUP: u8 = 1;
 const HAS_DEDUPLICATION: u8 = 2;
 const HAS_TRACE: u8 = 4;
@@ -150,20 +147,6 @@ impl<'a> Content<'a> {
             body,
         })
     }
-}
-
-/// Returns the stored form of the same message under another id.
-pub fn with_message_id(content: &[u8], message_id: MessageId) -> Result<Arc<[u8]>, ContentError> {
-    let mut renamed: Arc<[u8]> = content.into();
-    let bytes = Arc::get_mut(&mut renamed).ok_or(ContentError("shared"))?;
-    if bytes.first() != Some(&VERSION) {
-        return Err(ContentError("unknown version"));
-    }
-    let id = bytes
-        .get_mut(MESSAGE_ID_AT..MESSAGE_ID_AT + 16)
-        .ok_or(ContentError("cut short"))?;
-    id.copy_from_slice(message_id.as_bytes());
-    Ok(renamed)
 }
 
 fn put_length(bytes: &mut Vec<u8>, length: usize) {

@@ -36,6 +36,7 @@ mod kind {
     pub(super) const START_MOVE_TASK: u8 = 14;
     pub(super) const CANCEL_MOVE_TASK: u8 = 15;
     pub(super) const SET_LIMITS: u8 = 16;
+    pub(super) const WITHHOLD: u8 = 17;
 }
 
 const NO_DEDUPLICATION: u8 = 0;
@@ -59,6 +60,22 @@ pub struct EntryEncoder<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     count: u32,
+    contents: Contents,
+}
+
+/// Where the contents of messages begin in an entry, in the order of their ordinals.
+#[derive(Debug)]
+struct Contents {
+    /// Where the entry begins.
+    start: usize,
+    offsets: Vec<u32>,
+}
+
+impl Contents {
+    fn note(&mut self, at: usize) {
+        let offset = u32::try_from(at - self.start).expect("an entry is far shorter than 4 GiB");
+        self.offsets.push(offset);
+    }
 }
 
 impl<'a> EntryEncoder<'a> {
@@ -69,12 +86,18 @@ impl<'a> EntryEncoder<'a> {
         put_u64(out, at.as_millis());
         put_u64(out, wall.as_millis());
         put_u32(out, 0);
-        Self { out, start, count: 0 }
+        let offsets = Vec::new();
+        Self {
+            out,
+            start,
+            count: 0,
+            contents: Contents { start, offsets },
+        }
     }
 
     /// Adds a command.
     pub fn push(&mut self, command: &Command) {
-        encode(self.out, command);
+        encode(self.out, command, &mut self.contents);
         self.count += 1;
     }
 
@@ -88,17 +111,27 @@ impl<'a> EntryEncoder<'a> {
         self.count == 0
     }
 
-    /// Ends the entry.
-    pub fn finish(self) {
+    /// Ends the entry. Returns where in it the content of each enqueued message begins, in the order of their ordinals.
+    pub fn finish(self) -> Vec<u32> {
         let at = self.start + COUNT_AT;
         self.out[at..at + 4].copy_from_slice(&self.count.to_le_bytes());
+        self.contents.offsets
     }
 }
 
 impl Entry {
     /// Reads an entry back.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_with_places(bytes).map(|(entry, _)| entry)
+    }
+
+    /// Reads an entry back, and where in it the content of each enqueued message begins, in the order of their ordinals.
+    pub fn decode_with_places(bytes: &[u8]) -> Result<(Self, Vec<u32>), DecodeError> {
         let mut decoder = Decoder::new(bytes);
+        let mut contents = Contents {
+            start: 0,
+            offsets: Vec::new(),
+        };
         let version = decoder.u8()?;
         if version != ENTRY_VERSION {
             return Err(DecodeError::UnknownKind { kind: 0, version });
@@ -109,14 +142,14 @@ impl Entry {
         // A damaged count must not ask for more memory than its bytes justify.
         let mut commands = Vec::with_capacity(count.min(256));
         for _ in 0..count {
-            commands.push(decode(&mut decoder)?);
+            commands.push(decode(&mut decoder, bytes.len(), &mut contents)?);
         }
         decoder.finish()?;
-        Ok(Self { at, wall, commands })
+        Ok((Self { at, wall, commands }, contents.offsets))
     }
 }
 
-fn encode(out: &mut Vec<u8>, command: &Command) {
+fn encode(out: &mut Vec<u8>, command: &Command, contents: &mut Contents) {
     out.extend_from_slice(&[kind_of(command), 1]);
     match command {
         Command::CreateQueue {
@@ -137,7 +170,10 @@ fn encode(out: &mut Vec<u8>, command: &Command) {
         Command::Enqueue { queue, entries } => {
             put_u64(out, queue.0);
             put_length(out, entries.len());
-            entries.iter().for_each(|entry| put_enqueue_entry(out, entry));
+            for entry in entries {
+                put_enqueue_entry(out, entry);
+                contents.note(out.len() - entry.content.len());
+            }
         }
         Command::Receive {
             queue,
@@ -153,7 +189,9 @@ fn encode(out: &mut Vec<u8>, command: &Command) {
             out.push(u8::from(attempt.is_some()));
             attempt.iter().for_each(|attempt| out.extend_from_slice(attempt));
         }
-        Command::Delete { queue, handles } | Command::GiveBack { queue, handles } => {
+        Command::Delete { queue, handles }
+        | Command::GiveBack { queue, handles }
+        | Command::Withhold { queue, handles } => {
             put_handles(out, *queue, handles);
         }
         Command::ChangeVisibility { queue, entries } => {
@@ -190,6 +228,7 @@ const fn kind_of(command: &Command) -> u8 {
         Command::Delete { .. } => kind::DELETE,
         Command::ChangeVisibility { .. } => kind::CHANGE_VISIBILITY,
         Command::GiveBack { .. } => kind::GIVE_BACK,
+        Command::Withhold { .. } => kind::WITHHOLD,
         Command::TagQueue { .. } => kind::TAG_QUEUE,
         Command::UntagQueue { .. } => kind::UNTAG_QUEUE,
         Command::StartMoveTask { .. } => kind::START_MOVE_TASK,
@@ -200,7 +239,11 @@ const fn kind_of(command: &Command) -> u8 {
     }
 }
 
-fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
+fn decode(
+    decoder: &mut Decoder<'_>,
+    entry_bytes: usize,
+    contents: &mut Contents,
+) -> Result<Command, DecodeError> {
     let [kind, version] = decoder.array()?;
     if version != 1 {
         return Err(DecodeError::UnknownKind { kind, version });
@@ -220,7 +263,11 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
         },
         kind::ENQUEUE => {
             let queue = QueueId(decoder.u64()?);
-            let entries = repeat(decoder, enqueue_entry)?;
+            let entries = repeat(decoder, |decoder| {
+                let entry = enqueue_entry(decoder)?;
+                contents.note(entry_bytes - decoder.rest().len() - entry.content.len());
+                Ok(entry)
+            })?;
             Command::Enqueue { queue, entries }
         }
         kind::RECEIVE => receive(decoder)?,
@@ -239,6 +286,13 @@ fn decode(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
         kind::GIVE_BACK => {
             let queue = QueueId(decoder.u64()?);
             Command::GiveBack {
+                queue,
+                handles: repeat(decoder, handle)?,
+            }
+        }
+        kind::WITHHOLD => {
+            let queue = QueueId(decoder.u64()?);
+            Command::Withhold {
                 queue,
                 handles: repeat(decoder, handle)?,
             }
@@ -349,6 +403,7 @@ fn enqueue_entry(decoder: &mut Decoder<'_>) -> Result<EnqueueEntry, DecodeError>
             DEDUPLICATION_BODY => Some(Deduplication::BodyHash(decoder.array()?)),
             _ => return Err(DecodeError::Invalid("kind of deduplication")),
         },
+        // The last field, so that its place follows from the end of the entry.
         content: Arc::from(decoder.block()?),
     })
 }

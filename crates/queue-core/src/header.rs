@@ -1,6 +1,8 @@
 //! The fixed-size header of a message in the slab.
 
-use types::{LeaseToken, LogIndex, QueueId, Sequence, Timestamp, WallTime};
+use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Timestamp, WallTime};
+
+use crate::PayloadId;
 
 /// What a message is to a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,7 @@ pub(crate) struct Header {
     /// of that entry.
     pub(crate) index: LogIndex,
     pub(crate) ordinal: u32,
+    /// The length of the content.
     pub(crate) content_bytes: u32,
     pub(crate) sent: WallTime,
     /// What the message's age is counted from.
@@ -43,6 +46,8 @@ pub(crate) struct Header {
     /// Index of the message group; `NO_GROUP` on standard queues.
     pub(crate) group: u32,
     pub(crate) delivery: Delivery,
+    /// The id that a move task gave the message.
+    pub(crate) message_id: Option<MessageId>,
 }
 
 /// The group of a message that has none.
@@ -67,10 +72,18 @@ impl Header {
         receives_here: 0,
         group: NO_GROUP,
         delivery: Delivery::Available,
+        message_id: None,
     };
 
     pub(crate) fn is_free(&self) -> bool {
         self.queue == QueueId(0)
+    }
+
+    pub(crate) fn payload(&self) -> PayloadId {
+        PayloadId {
+            index: self.index,
+            ordinal: self.ordinal,
+        }
     }
 }
 

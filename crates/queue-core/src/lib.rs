@@ -33,6 +33,7 @@ mod partition;
 mod queue;
 mod slab;
 mod snapshot;
+mod stored_header;
 mod task;
 mod timers;
 
@@ -42,7 +43,7 @@ pub use content::Content;
 pub use cow::CowVec;
 pub use entry::{DecodeError, Entry, EntryEncoder};
 pub use error::QueueError;
-pub use outcome::{Applied, Delivery, Effect, Enqueued, Outcome};
+pub use outcome::{Applied, Delivery, Effect, Enqueued, Outcome, Payload, PayloadId};
 pub use partition::{Context, Partition};
 pub use queue::{Counters, Queue};
 pub use snapshot::{PartitionSnapshot, RestoreError};

@@ -163,7 +163,10 @@ impl Partition {
         }
         self.release_origin(header.origin);
         self.slab.release(slot);
-        self.effects.push(Effect::Freed(slot));
+        self.effects.push(Effect::Freed {
+            slot,
+            content_bytes: header.content_bytes,
+        });
     }
 
     pub(crate) fn release_origin(&mut self, id: QueueId) {

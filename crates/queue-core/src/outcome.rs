@@ -1,6 +1,6 @@
 //! What a command came to, and what the state machine wants done outside.
 
-use types::{MessageId, QueueId, QueueKey, Sequence, Slot, WallTime};
+use types::{LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, WallTime};
 
 use crate::{Handle, QueueError};
 
@@ -41,6 +41,28 @@ pub struct Enqueued {
     pub slot: Option<Slot>,
 }
 
+/// Names a content: the journal entry that brought it, and its place among all contents of that entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PayloadId {
+    /// The journal entry.
+    pub index: LogIndex,
+    /// The number of contents that stand before it in the entry.
+    pub ordinal: u32,
+}
+
+/// The content of a message that is there, and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload {
+    /// The queue of the message.
+    pub queue: QueueId,
+    /// Its place in that queue.
+    pub sequence: Sequence,
+    /// The content.
+    pub id: PayloadId,
+    /// The length of the content in bytes.
+    pub content_bytes: u32,
+}
+
 /// One message handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
@@ -54,6 +76,12 @@ pub struct Delivery {
     pub first_received: WallTime,
     /// The queue that it was dead-lettered from.
     pub dead_letter_source: Option<QueueKey>,
+    /// The content.
+    pub payload: PayloadId,
+    /// The length of the content in bytes.
+    pub content_bytes: u32,
+    /// The id that a move task gave the message; `None` if it still has the one in its content.
+    pub message_id: Option<MessageId>,
 }
 
 /// What the owner has to do outside the state.
@@ -62,18 +90,16 @@ pub enum Effect {
     /// A message (in a FIFO queue: a group) became available: wake one waiter.
     Available(QueueId),
     /// The slot is free: its content can be dropped.
-    Freed(Slot),
+    Freed {
+        /// Where the message lay.
+        slot: Slot,
+        /// The length of its content in bytes.
+        content_bytes: u32,
+    },
     /// A message moved to its queue's dead-letter queue.
     DeadLettered {
         /// The queue that it left.
         from: QueueId,
-    },
-    /// A move task gave the message of this slot a new id: its content has to say so.
-    Renamed {
-        /// The message.
-        slot: Slot,
-        /// Its id from now on.
-        message_id: MessageId,
     },
     /// The queue is gone: its waiters end.
     QueueDeleted(QueueId),

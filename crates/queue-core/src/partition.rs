@@ -12,7 +12,7 @@ use crate::queue::Queue;
 use crate::slab::Slab;
 use crate::task::MoveTask;
 use crate::timers::Timers;
-use crate::{Applied, Command, Effect, Outcome, commands};
+use crate::{Applied, Command, Effect, Outcome, Payload, commands};
 
 /// When and where in the journal a command is applied.
 #[derive(Debug, Clone, Copy)]
@@ -201,6 +201,29 @@ impl Partition {
         self.queue(id)
             .and_then(|queue| queue.attempts.find(attempt, at))
             .is_some_and(|earlier| earlier.visible_at > at)
+    }
+
+    /// Returns the content of a slot's message; `None` if the slot is free or its message was purged.
+    pub fn payload(&self, slot: Slot) -> Option<Payload> {
+        let header = self.slab.headers.get(slot.0 as usize)?;
+        self.is_live(slot).then(|| Payload {
+            queue: header.queue,
+            sequence: header.sequence,
+            id: header.payload(),
+            content_bytes: header.content_bytes,
+        })
+    }
+
+    /// Returns the length of the content that a slot is kept for, also after its message was purged; `None` if the slot is
+    /// free.
+    pub fn content_bytes(&self, slot: Slot) -> Option<u32> {
+        let header = self.slab.headers.get(slot.0 as usize)?;
+        (!header.is_free()).then_some(header.content_bytes)
+    }
+
+    /// Returns the number of slots, free ones included.
+    pub fn slots(&self) -> usize {
+        self.slab.len()
     }
 
     /// Returns the seal keys, the one in use last.

@@ -9,11 +9,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use types::{
-    LeaseToken, LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime, limits,
-};
+use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime, limits};
 
-use crate::Partition;
 use crate::attempts::{Attempt, Attempts};
 use crate::attributes::QueueAttributes;
 use crate::codec::{DecodeError, Decoder, put_block, put_length, put_u32, put_u64, read_block, write_block};
@@ -25,9 +22,12 @@ use crate::header::{Delivery, Header, NO_GROUP};
 use crate::partition::Origin;
 use crate::queue::{Queue, Record, Settings};
 use crate::slab::Slab;
+use crate::stored_header;
 use crate::task::{MoveTask, Moving, TaskStatus};
+use crate::{Partition, PayloadId};
 
-const MAGIC: &[u8; 8] = b"HFSTATE\x01";
+const MAGIC: &[u8; 8] = b"HFSTATE\x02";
+const MAGIC_1: &[u8; 8] = b"HFSTATE\x01";
 /// Headers or groups in one block.
 const BLOCK: usize = 4_096;
 
@@ -147,9 +147,11 @@ impl Partition {
     pub fn restore(input: &mut dyn Read) -> Result<Self, RestoreError> {
         let mut magic = [0; 8];
         input.read_exact(&mut magic)?;
-        if magic != *MAGIC {
-            return Err(DecodeError::Invalid("snapshot header").into());
-        }
+        let header = match &magic {
+            MAGIC => stored_header::read,
+            MAGIC_1 => stored_header::read_1,
+            _ => return Err(DecodeError::Invalid("snapshot header").into()),
+        };
         let root: Root = postcard(&read_block(input)?)?;
         let headers = read_vec(input, header)?;
         let free = read_vec(input, |decoder| decoder.u32())?;
@@ -305,11 +307,17 @@ impl Partition {
 }
 
 impl PartitionSnapshot {
+    /// Returns the content that a slot is kept for and its length; `None` if the slot is free.
+    pub fn content(&self, slot: Slot) -> Option<(PayloadId, u32)> {
+        let header = self.headers.get(slot.0 as usize)?;
+        (!header.is_free()).then(|| (header.payload(), header.content_bytes))
+    }
+
     /// Writes the snapshot.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(MAGIC)?;
         write_block(out, &to_postcard(&self.root))?;
-        write_vec(out, &self.headers, put_header)?;
+        write_vec(out, &self.headers, stored_header::put)?;
         write_vec(out, &self.free, |out, slot| put_u32(out, *slot))?;
         write_vec(out, &self.groups, put_group)?;
         write_vec(out, &self.free_groups, |out, index| put_u32(out, *index))?;
@@ -449,53 +457,6 @@ fn to_postcard<T: Serialize>(value: &T) -> Vec<u8> {
 
 fn postcard<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     ::postcard::from_bytes(bytes).map_err(|_| DecodeError::Invalid("section"))
-}
-
-fn put_header(out: &mut Vec<u8>, header: &Header) {
-    put_u64(out, header.queue.0);
-    if header.is_free() {
-        return;
-    }
-    put_u64(out, header.sequence.0);
-    put_u64(out, header.index.0);
-    put_u32(out, header.ordinal);
-    put_u32(out, header.content_bytes);
-    put_u64(out, header.sent.as_millis());
-    put_u64(out, header.age_from.as_millis());
-    put_u64(out, header.visible_at.as_millis());
-    put_u64(out, header.leased_at.as_millis());
-    put_u64(out, header.first_received.as_millis());
-    put_u64(out, header.token.0);
-    put_u64(out, header.origin.0);
-    put_u32(out, header.receive_count);
-    put_u32(out, header.receives_here);
-    put_u32(out, header.group);
-    out.push(header.delivery.code());
-}
-
-fn header(decoder: &mut Decoder<'_>) -> Result<Header, DecodeError> {
-    let queue = QueueId(decoder.u64()?);
-    if queue == QueueId(0) {
-        return Ok(Header::FREE);
-    }
-    Ok(Header {
-        queue,
-        sequence: Sequence(decoder.u64()?),
-        index: LogIndex(decoder.u64()?),
-        ordinal: decoder.u32()?,
-        content_bytes: decoder.u32()?,
-        sent: WallTime::from_millis(decoder.u64()?),
-        age_from: Timestamp::from_millis(decoder.u64()?),
-        visible_at: Timestamp::from_millis(decoder.u64()?),
-        leased_at: Timestamp::from_millis(decoder.u64()?),
-        first_received: WallTime::from_millis(decoder.u64()?),
-        token: LeaseToken(decoder.u64()?),
-        origin: QueueId(decoder.u64()?),
-        receive_count: decoder.u32()?,
-        receives_here: decoder.u32()?,
-        group: decoder.u32()?,
-        delivery: Delivery::from_code(decoder.u8()?).ok_or(DecodeError::Invalid("delivery state"))?,
-    })
 }
 
 fn put_group(out: &mut Vec<u8>, group: &Group) {

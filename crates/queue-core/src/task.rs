@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use types::{MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
 
+use crate::Partition;
 use crate::line::Whose;
-use crate::{Effect, Partition};
 
 /// Names a task: the bytes of a UUID.
 pub type TaskId = MessageId;
@@ -279,9 +279,9 @@ impl Partition {
             header.first_received = WallTime::from_millis(0);
             header.receive_count = 0;
             header.origin = QueueId(0);
+            header.message_id = Some(message_id);
         });
         self.release_origin(origin);
-        self.effects.push(Effect::Renamed { slot, message_id });
     }
 }
 

@@ -1,8 +1,10 @@
 //! Counts what the commit thread does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker::{Commit, Observer};
+use journal::Space;
 use telemetry::Metrics;
 
 #[derive(Debug)]
@@ -30,9 +32,25 @@ impl Observer for MetricsObserver {
             .set(i64::try_from(polls).unwrap_or(i64::MAX));
     }
 
+    fn snapshot_begun(&self, pause: Duration) {
+        self.0.snapshot_pause.observe_duration(pause);
+    }
+
     fn snapshot(&self, _bytes: u64, seconds: f64) {
-        self.0
-            .snapshot
-            .observe_duration(std::time::Duration::from_secs_f64(seconds));
+        self.0.snapshot.observe_duration(Duration::from_secs_f64(seconds));
+    }
+
+    fn copied(&self, bytes: u64) {
+        self.0.copied_bytes.add(bytes);
+    }
+
+    fn damaged(&self, contents: u64) {
+        self.0.damaged_contents.add(contents);
+    }
+
+    fn room(&self, space: Space, is_short: bool) {
+        let available = i64::try_from(space.available).unwrap_or(i64::MAX);
+        self.0.disk_available.set(available);
+        self.0.disk_short.set(i64::from(is_short));
     }
 }

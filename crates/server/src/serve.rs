@@ -9,7 +9,7 @@ use std::time::Duration;
 use auth::{Mode, Verifier};
 use broker::{Broker, InboxLimits, JournalOpener, OsClock, OsRandom};
 use config::Options;
-use journal::{Fsync, Journal, JournalError, LocalJournal, LocalOptions, Lock, OsDisk, TornTail};
+use journal::{Disk, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Lock, OsDisk, TornTail};
 use sqs_api::{Api, ApiOptions};
 use telemetry::Metrics;
 use tokio::runtime::{Builder, Runtime};
@@ -26,8 +26,8 @@ use crate::observer::MetricsObserver;
 
 /// Longest that accepted work may take to be answered once the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(25);
-/// Bytes of log after which a snapshot is taken.
-const SNAPSHOT_LOG_BYTES: u64 = 256 * 1024 * 1024;
+/// Segments are not made shorter than this for want of room.
+const SEGMENT_BYTES_MIN: u64 = 256 * 1024;
 /// Bytes of message contents that may wait for the commit thread.
 const INBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -120,12 +120,14 @@ fn journal_opener(options: &Options, disk: Arc<OsDisk>, lock: Box<dyn Lock>) -> 
         config::Fsync::Always => Fsync::Always,
         config::Fsync::Off => Fsync::Off,
     };
-    let journal = LocalOptions {
+    let mut journal = LocalOptions {
         segment_bytes: store.segment_bytes,
         fsync,
         ..LocalOptions::default()
     };
+    let reserve_bytes = store.reserve_bytes;
     Box::new(move |recovered: &mut broker::Recovered| {
+        fit_to_disk(&mut journal, reserve_bytes, disk.as_ref());
         let (journal, report) = LocalJournal::open_locked(disk, lock, journal, recovered)?;
         info!(
             entries = report.entries_replayed,
@@ -146,6 +148,20 @@ fn journal_opener(options: &Options, disk: Arc<OsDisk>, lock: Box<dyn Lock>) -> 
         }
         Ok(Box::new(journal) as Box<dyn Journal>)
     })
+}
+
+/// Makes segments short on a small disk: what is reserved must suffice for many.
+fn fit_to_disk(journal: &mut LocalOptions, reserve_bytes: Option<u64>, disk: &OsDisk) {
+    match disk.space() {
+        Ok(Some(space)) => {
+            let reserve = broker::reserve_bytes(reserve_bytes, space.total);
+            let most = broker::segment_bytes_max(reserve).max(SEGMENT_BYTES_MIN);
+            journal.segment_bytes = journal.segment_bytes.min(most);
+            journal.first_segment_bytes = journal.first_segment_bytes.min(journal.segment_bytes);
+        }
+        Ok(None) => {}
+        Err(error) => warn!(%error, "the size of the file system cannot be read"),
+    }
 }
 
 /// Serves until a signal, then ends polls, answers what was accepted, and closes.
@@ -208,7 +224,9 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOpt
         in_flight_max: u64::from(options.broker.in_flight_max),
         kick_on_push: false,
         inline: reactors() == 1,
-        snapshot_log_bytes: SNAPSHOT_LOG_BYTES,
+        snapshot_log_bytes: options.store.snapshot_log_bytes,
+        cache_bytes: usize::try_from(options.store.cache_bytes).unwrap_or(usize::MAX),
+        reserve_bytes: options.store.reserve_bytes,
         clock: Arc::new(OsClock),
         random: Arc::new(OsRandom),
         observer: Arc::new(MetricsObserver(metrics)),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use journal::{Disk, File, Lock, LockError};
+use journal::{Disk, File, Lock, LockError, Space};
 
 use crate::random::Random;
 
@@ -582,6 +582,14 @@ impl Disk for SimDisk {
     fn describe(&self, name: &str) -> String {
         format!("sim/{name}")
     }
+
+    fn space(&self) -> io::Result<Option<Space>> {
+        let machine = self.running()?;
+        Ok(machine.capacity.map(|total| Space {
+            total,
+            available: total.saturating_sub(machine.bytes_used()),
+        }))
+    }
 }
 
 #[derive(Debug)]
@@ -614,6 +622,10 @@ impl File for SimFile {
         let taken = buffer.len().min(bytes.len() - from);
         buffer[..taken].copy_from_slice(&bytes[from..from + taken]);
         Ok(taken)
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        self.read_at(buffer, offset).map(Some)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {

@@ -121,6 +121,11 @@ pub(crate) enum ApiError {
     /// The server has more work than it can take.
     #[error("The server has more work than it can take at the moment. Try again.")]
     Overloaded,
+    /// The disk has no room for more messages.
+    #[error(
+        "The server has no room for more messages at the moment. Receive and delete some, or try again later."
+    )]
+    NoRoom,
     /// It is not known whether the request was carried out.
     #[error("It is not known whether the request was carried out. Try again.")]
     OutcomeUnknown,
@@ -166,6 +171,7 @@ impl ApiError {
         match error {
             BrokerError::Queue(error) => Self::of_queue(error, subject),
             BrokerError::Overloaded => Self::Overloaded,
+            BrokerError::NoRoom => Self::NoRoom,
             BrokerError::Unknown => Self::OutcomeUnknown,
             BrokerError::Stopping => Self::Stopping,
             BrokerError::Recovering => Self::Recovering,
@@ -273,7 +279,7 @@ impl ApiError {
                 AuthError::SignatureDoesNotMatch(_) => Code::SignatureDoesNotMatch,
                 AuthError::RequestExpired(_) => Code::RequestExpired,
             },
-            Self::Overloaded | Self::OutcomeUnknown | Self::Stopping | Self::Recovering => {
+            Self::Overloaded | Self::NoRoom | Self::OutcomeUnknown | Self::Stopping | Self::Recovering => {
                 Code::ServiceUnavailable
             }
             Self::Internal => Code::InternalFailure,

@@ -45,6 +45,16 @@ pub struct Metrics {
     pub segment_waits: Counter,
     /// Nanoseconds of a snapshot.
     pub snapshot: Histogram,
+    /// Nanoseconds for which a snapshot held up commits.
+    pub snapshot_pause: Histogram,
+    /// Bytes of contents written again.
+    pub copied_bytes: Counter,
+    /// Contents that were not what had been stored.
+    pub damaged_contents: Counter,
+    /// Room on the disk.
+    pub disk_available: Gauge,
+    /// Whether sends are refused for want of room.
+    pub disk_short: Gauge,
 }
 
 impl Metrics {
@@ -72,6 +82,11 @@ impl Metrics {
             written_bytes: Counter::new(&table::WRITTEN_BYTES),
             segment_waits: Counter::new(&table::SEGMENT_WAITS),
             snapshot: Histogram::new(&table::SNAPSHOT, &BACKGROUND_NANOS),
+            snapshot_pause: Histogram::new(&table::SNAPSHOT_PAUSE, &FSYNC_NANOS),
+            copied_bytes: Counter::new(&table::COPIED_BYTES),
+            damaged_contents: Counter::new(&table::DAMAGED_CONTENTS),
+            disk_available: Gauge::new(&table::DISK_AVAILABLE),
+            disk_short: Gauge::new(&table::DISK_SHORT),
         }
     }
 
@@ -98,6 +113,11 @@ impl Metrics {
             &self.written_bytes,
             &self.segment_waits,
             &self.snapshot,
+            &self.snapshot_pause,
+            &self.copied_bytes,
+            &self.damaged_contents,
+            &self.disk_available,
+            &self.disk_short,
         ];
         for family in families {
             page.family(family);

@@ -156,8 +156,44 @@ pub(crate) static SNAPSHOT: Declared = metric(
     "Time from the start of a snapshot until it was durable; the count is the number of snapshots.",
 );
 
+pub(crate) static SNAPSHOT_PAUSE: Declared = metric(
+    "holdfast_snapshot_pause_seconds",
+    Kind::Histogram,
+    "seconds",
+    "Time for which a snapshot held up commits when it began.",
+);
+
+pub(crate) static COPIED_BYTES: Declared = metric(
+    "holdfast_store_copied_bytes_total",
+    Kind::Counter,
+    "bytes",
+    "Message contents that were written again so that an old file of the journal could go.",
+);
+
+pub(crate) static DAMAGED_CONTENTS: Declared = metric(
+    "holdfast_store_damaged_contents_total",
+    Kind::Counter,
+    "contents",
+    "Message contents that were read and were not what had been stored. Each time a message is left out of an answer \
+     counts.",
+);
+
+pub(crate) static DISK_AVAILABLE: Declared = metric(
+    "holdfast_disk_available_bytes",
+    Kind::Gauge,
+    "bytes",
+    "Room on the file system of the data directory.",
+);
+
+pub(crate) static DISK_SHORT: Declared = metric(
+    "holdfast_disk_short",
+    Kind::Gauge,
+    "",
+    "1 while sends are refused because the disk is almost full, else 0.",
+);
+
 /// Every metric.
-pub static METRICS: [&Declared; 19] = [
+pub static METRICS: [&Declared; 24] = [
     &BUILD,
     &DURABILITY,
     &REQUESTS,
@@ -177,4 +213,9 @@ pub static METRICS: [&Declared; 19] = [
     &WRITTEN_BYTES,
     &SEGMENT_WAITS,
     &SNAPSHOT,
+    &SNAPSHOT_PAUSE,
+    &COPIED_BYTES,
+    &DAMAGED_CONTENTS,
+    &DISK_AVAILABLE,
+    &DISK_SHORT,
 ];

@@ -441,7 +441,7 @@ impl Run {
         }
     }
 
-    fn delivered(&mut self, poll: &Poll, received: &broker::ReceivedMessage) {
+    fn delivered(&mut self, poll: &Poll, received: &broker::Taken) {
         let clock = self.clock();
         let text = text(received);
         let message = self.messages.get_mut(&text);

@@ -41,6 +41,8 @@ mod running;
 #[cfg(test)]
 mod served;
 #[cfg(test)]
+mod store;
+#[cfg(test)]
 mod takes;
 #[cfg(test)]
 mod timers;

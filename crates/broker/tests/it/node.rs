@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use broker::{Input, Limits, Now, Owner, Receive, ReceivedMessage, Reply, Request, Turn, recover};
+use broker::{Held, Input, Limits, Now, Owner, Receive, Recovered, Reply, Request, Taken, Turn, recover};
+use journal::Replay;
 use queue_core::{Command, Entry, Handle};
 use types::{LogIndex, WallTime};
 
@@ -67,7 +68,7 @@ impl Node {
     pub(crate) fn restart(&mut self) {
         let mut recovered = recover();
         for (index, entry) in (1..).zip(&self.log) {
-            recovered.apply(LogIndex(index), entry).unwrap();
+            recovered.apply(LogIndex(index), entry, None).unwrap();
         }
         recovered.partition.check_invariants();
         assert_eq!(
@@ -115,7 +116,7 @@ impl Node {
     }
 
     /// Receives one message without waiting.
-    pub(crate) fn take(&mut self, name: &str) -> Option<ReceivedMessage> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Taken> {
         let reply = self.poll(name, 0);
         let mut messages = received(self.take_reply(reply).expect("a short poll is answered at once"));
         assert!(messages.len() <= 1);
@@ -157,7 +158,8 @@ impl Node {
                 Some(refusal) => self.owner.abandon(refusal, &mut turn),
                 None => {
                     self.log.push(entry);
-                    self.owner.commit(LogIndex(self.log.len() as u64), now, &mut turn);
+                    let index = LogIndex(self.log.len() as u64);
+                    self.owner.commit(index, None, now, &mut turn);
                 }
             }
         }
@@ -173,7 +175,7 @@ impl Node {
     }
 
     /// Gives messages back as a client's connection does that could not deliver them.
-    pub(crate) fn give_back(&mut self, messages: &[ReceivedMessage]) {
+    pub(crate) fn give_back(&mut self, messages: &[Taken]) {
         let handles: Vec<Handle> = messages.iter().map(|message| message.delivery.handle).collect();
         if let Some(first) = handles.first() {
             let queue = first.queue;
@@ -209,6 +211,21 @@ impl Node {
         self.pass(Duration::from_secs(seconds))
     }
 
+    /// Returns the entries that were committed.
+    pub(crate) fn log(&self) -> &[Vec<u8>] {
+        &self.log
+    }
+
+    /// Returns what is held of contents, by slot, as a snapshot stores and restores it.
+    pub(crate) fn contents(&self) -> BTreeMap<u32, Vec<u8>> {
+        let (state, contents) = self.owner.snapshot();
+        let mut bytes = Vec::new();
+        broker::write_snapshot(WallTime::default(), &state, &contents, &mut bytes).unwrap();
+        let mut recovered = recover();
+        recovered.snapshot(LogIndex(1), &mut &bytes[..]).unwrap();
+        contents_of(&recovered)
+    }
+
     /// Returns how many entries were committed.
     pub(crate) fn entries(&self) -> usize {
         self.log.len()
@@ -223,7 +240,7 @@ pub(crate) fn now_at(monotonic: Duration) -> Now {
     }
 }
 
-pub(crate) fn received(reply: Reply) -> Vec<ReceivedMessage> {
+pub(crate) fn received(reply: Reply) -> Vec<Taken> {
     match reply {
         Reply::Received(messages) => messages,
         Reply::Done
@@ -235,10 +252,28 @@ pub(crate) fn received(reply: Reply) -> Vec<ReceivedMessage> {
         | Reply::Description(_)
         | Reply::Refused(_)
         | Reply::Unknown
+        | Reply::NoRoom
         | Reply::NotTaken => panic!("messages, not {reply:?}"),
     }
 }
 
-pub(crate) fn text(message: &ReceivedMessage) -> String {
-    String::from_utf8(message.content.to_vec()).unwrap()
+pub(crate) fn contents_of(recovered: &Recovered) -> BTreeMap<u32, Vec<u8>> {
+    let slots = u32::try_from(recovered.partition.slots()).unwrap();
+    let content = |slot: u32| match recovered.contents.get(types::Slot(slot), 0) {
+        Held::Memory(content) => Some((slot, content.to_vec())),
+        Held::Nowhere => None,
+        Held::Disk(stored) => panic!("{stored:?}, and there is no disk"),
+    };
+    (0..slots).filter_map(content).collect()
+}
+
+pub(crate) fn text(message: &Taken) -> String {
+    match &message.content {
+        Held::Memory(content) => text_of(content),
+        Held::Disk(_) | Held::Nowhere => panic!("not in memory: {message:?}"),
+    }
+}
+
+pub(crate) fn text_of(content: &[u8]) -> String {
+    String::from_utf8(content.to_vec()).unwrap()
 }

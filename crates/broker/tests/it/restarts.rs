@@ -180,6 +180,8 @@ fn options() -> BrokerOptions {
         kick_on_push: true,
         inline: false,
         snapshot_log_bytes: u64::MAX,
+        cache_bytes: 1 << 20,
+        reserve_bytes: None,
         clock: std::sync::Arc::new(OsClock),
         random: std::sync::Arc::new(OsRandom),
         observer: std::sync::Arc::new(NoObserver),

@@ -11,7 +11,7 @@ use simulator::Random;
 use tokio::time::timeout;
 use types::{QueueKey, TenantId};
 
-use crate::node::text;
+use crate::node::text_of;
 use crate::requests::{entry, key};
 use crate::served::{Driver, Served, Settings, poll_once, receive, send, until};
 
@@ -39,7 +39,7 @@ async fn a_message_is_sent_received_and_deleted(driver: Driver) {
         panic!("one message, not {received:?}");
     };
     assert_eq!(
-        (text(message).as_str(), message.delivery.receive_count),
+        (text_of(&message.content).as_str(), message.delivery.receive_count),
         ("hello", 1)
     );
     received.take.unwrap().delivered();
@@ -390,7 +390,7 @@ async fn consume(
         let (texts, handles): (Vec<_>, Vec<_>) = received
             .messages
             .iter()
-            .map(|message| (text(message), message.delivery.handle))
+            .map(|message| (text_of(&message.content), message.delivery.handle))
             .unzip();
         for text in &texts {
             assert!(held.lock().unwrap().insert(text.clone()), "{text} is held by two");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 use std::task::{Context, Poll, Waker};
@@ -13,13 +14,13 @@ use broker::{
     ReceiveOptions, Received, Recovered, SeededRandom,
 };
 use journal::{
-    Counters, Disk, Epoch, Event, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Preparation,
-    Prepared, ProposeError, RecoveryReport, SnapshotReceipt, SnapshotSink, Ticket,
+    Counters, Disk, Epoch, Event, File, Fsync, Journal, JournalError, Kept, LocalJournal, LocalOptions,
+    Place, Preparation, Prepared, ProposeError, RecoveryReport, SnapshotReceipt, SnapshotSink, Space, Ticket,
 };
 use simulator::SimDisk;
 use types::{LogIndex, WallTime};
 
-use crate::node::text;
+use crate::node::text_of;
 use crate::requests::{entry, key};
 
 /// Longest that a test waits for something that has to happen.
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) has_real_time: bool,
     pub(crate) segment_bytes: u64,
     pub(crate) snapshot_log_bytes: u64,
+    pub(crate) cache_bytes: usize,
+    pub(crate) reserve_bytes: Option<u64>,
     pub(crate) inbox: InboxLimits,
 }
 
@@ -50,6 +53,8 @@ impl Settings {
             has_real_time: false,
             segment_bytes: 1 << 20,
             snapshot_log_bytes: u64::MAX,
+            cache_bytes: 1 << 20,
+            reserve_bytes: None,
             inbox: InboxLimits::default(),
         }
     }
@@ -76,6 +81,8 @@ impl Served {
             kick_on_push: settings.driver == Driver::CommitThread,
             inline: settings.driver == Driver::Reactor,
             snapshot_log_bytes: settings.snapshot_log_bytes,
+            cache_bytes: settings.cache_bytes,
+            reserve_bytes: settings.reserve_bytes,
             clock: if settings.has_real_time {
                 Arc::new(OsClock)
             } else {
@@ -143,7 +150,7 @@ impl Served {
         let received = self.receive(0).await.unwrap();
         let message = received.messages.first()?;
         received.take?.delivered();
-        Some((text(message), message.delivery.receive_count))
+        Some((text_of(&message.content), message.delivery.receive_count))
     }
 
     /// Ends in order.
@@ -199,6 +206,9 @@ pub(crate) struct Counted {
     pub(crate) given_back: u64,
     pub(crate) parked: usize,
     pub(crate) snapshots: u64,
+    pub(crate) copied_bytes: u64,
+    pub(crate) damaged: u64,
+    pub(crate) is_short: bool,
 }
 
 impl Counts {
@@ -221,9 +231,23 @@ impl Observer for Counts {
         self.state.lock().unwrap().parked = polls;
     }
 
+    fn snapshot_begun(&self, _pause: Duration) {}
+
     fn snapshot(&self, bytes: u64, _seconds: f64) {
         assert!(bytes > 0);
         self.state.lock().unwrap().snapshots += 1;
+    }
+
+    fn copied(&self, bytes: u64) {
+        self.state.lock().unwrap().copied_bytes += bytes;
+    }
+
+    fn damaged(&self, contents: u64) {
+        self.state.lock().unwrap().damaged += contents;
+    }
+
+    fn room(&self, _space: Space, is_short: bool) {
+        self.state.lock().unwrap().is_short = is_short;
     }
 }
 
@@ -348,8 +372,32 @@ impl Journal for GatedJournal {
         self.inner.wait(events)
     }
 
-    fn begin_snapshot(&mut self, index: LogIndex) -> Result<Box<dyn SnapshotSink>, JournalError> {
-        self.inner.begin_snapshot(index)
+    fn begin_snapshot(
+        &mut self,
+        index: LogIndex,
+        segments: &[u32],
+    ) -> Result<Box<dyn SnapshotSink>, JournalError> {
+        self.inner.begin_snapshot(index, segments)
+    }
+
+    fn copy_forward(&mut self, copies: &[u8]) -> Result<Option<Place>, JournalError> {
+        self.inner.copy_forward(copies)
+    }
+
+    fn segment(&self, segment: u32) -> Option<Arc<dyn File>> {
+        self.inner.segment(segment)
+    }
+
+    fn kept(&self) -> Vec<Kept> {
+        self.inner.kept()
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.inner.segment_bytes()
+    }
+
+    fn space(&self) -> io::Result<Option<Space>> {
+        self.inner.space()
     }
 
     fn complete_snapshot(&mut self, receipt: SnapshotReceipt) -> Result<(), JournalError> {

@@ -19,6 +19,9 @@ fn defaults_are_valid_and_as_documented() {
     assert_eq!(options.store.data_dir, Path::new("./data"));
     assert_eq!(options.store.fsync, Fsync::Always);
     assert_eq!(options.store.segment_bytes, 64 << 20);
+    assert_eq!(options.store.snapshot_log_bytes, 128 << 20);
+    assert_eq!(options.store.reserve_bytes, None);
+    assert_eq!(options.store.cache_bytes, 64 << 20);
     assert_eq!(options.broker.inbox_commands_max, 8192);
     assert_eq!(
         (options.log.level.as_str(), options.log.format),
@@ -50,6 +53,9 @@ fn every_option_of_the_file_is_read() {
         data_dir = '/var/lib/holdfast'
         fsync = 'off'
         segment_bytes = 1048576
+        snapshot_log_bytes = '1MiB'
+        reserve_bytes = '1GiB'
+        cache_bytes = 0
         [broker]
         inbox_commands_max = 16
         in_flight_max = 5
@@ -71,6 +77,9 @@ fn every_option_of_the_file_is_read() {
     assert_eq!(options.store.data_dir, Path::new("/var/lib/holdfast"));
     assert_eq!(options.store.fsync, Fsync::Off);
     assert_eq!(options.store.segment_bytes, 1 << 20);
+    assert_eq!(options.store.snapshot_log_bytes, 1 << 20);
+    assert_eq!(options.store.reserve_bytes, Some(1 << 30));
+    assert_eq!(options.store.cache_bytes, 0);
     assert_eq!(options.broker.inbox_commands_max, 16);
     assert_eq!(options.broker.in_flight_max, 5);
     assert_eq!(options.log.level, "warn, broker=debug,journal::segment=trace");
@@ -105,7 +114,11 @@ fn every_variable_and_flag_is_read() {
             "server.limits" => "relaxed",
             "store.data_dir" => "/d",
             "store.fsync" => "off",
-            "store.segment_bytes" | "server.request_bytes_in_flight_max" => "4MiB",
+            "store.segment_bytes"
+            | "store.snapshot_log_bytes"
+            | "store.reserve_bytes"
+            | "store.cache_bytes"
+            | "server.request_bytes_in_flight_max" => "4MiB",
             "log.level" => "trace",
             "log.format" => "json",
             _ => "77",

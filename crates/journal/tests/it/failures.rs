@@ -77,7 +77,7 @@ fn a_snapshot_that_does_not_fit_leaves_the_older_one() {
     conformance::snapshot(&mut journal, LogIndex(1), b"state one");
     commit(&mut journal, b"two");
     disk.set_capacity(Some(disk.bytes_used() + 5_000));
-    let mut sink = journal.begin_snapshot(LogIndex(2)).unwrap();
+    let mut sink = journal.begin_snapshot(LogIndex(2), &[]).unwrap();
     let error = sink.write(&[1; 1_000_000]).unwrap_err();
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
     drop(sink);
@@ -102,7 +102,7 @@ fn a_failed_sync_ends_the_journal() {
     assert!(matches!(journal.wait(&mut events), Err(JournalError::Poisoned)));
     assert!(matches!(journal.seal(), Err(JournalError::Poisoned)));
     assert!(matches!(
-        journal.begin_snapshot(LogIndex(1)),
+        journal.begin_snapshot(LogIndex(1), &[]),
         Err(JournalError::Poisoned)
     ));
     assert!(matches!(

@@ -136,7 +136,7 @@ fn the_log_since_the_snapshot_is_counted_in_bytes() {
     for number in 1..=10 {
         commit(&mut journal, &entry(number, 936));
     }
-    let sink = journal.begin_snapshot(LogIndex(10)).unwrap();
+    let sink = journal.begin_snapshot(LogIndex(10), &[]).unwrap();
     commit(&mut journal, &entry(11, 936));
     journal.complete_snapshot(sink.finish().unwrap()).unwrap();
     assert_eq!(journal.log_bytes_since_snapshot(), 1_000);
@@ -150,7 +150,7 @@ fn what_was_never_finished_is_removed_at_the_next_start() {
     let disk = SimDisk::new(4);
     let (mut journal, ..) = open(&disk);
     commit(&mut journal, b"one");
-    let mut sink = journal.begin_snapshot(LogIndex(1)).unwrap();
+    let mut sink = journal.begin_snapshot(LogIndex(1), &[]).unwrap();
     sink.write(b"half").unwrap();
     disk.put("endpoints.json.tmp", b"not ours");
     let disk = disk.kill();

@@ -5,7 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::io::Read;
 use std::sync::Arc;
 
-use journal::{Disk, Event, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Replay, ReplayError};
+use journal::{
+    Disk, Event, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Place, Replay, ReplayError,
+};
 use simulator::{Fault, Random, SimDisk};
 use types::LogIndex;
 
@@ -47,7 +49,7 @@ impl Replay for Check<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, index: LogIndex, entry: &[u8]) -> Result<(), ReplayError> {
+    fn entry(&mut self, index: LogIndex, entry: &[u8], _place: Option<Place>) -> Result<(), ReplayError> {
         assert_eq!(index.0 as usize, self.last + 1);
         let expected = self.model.proposed.get(self.last);
         assert!(
@@ -222,7 +224,7 @@ impl Run {
         match running.take() {
             None => {
                 let index = self.model.acknowledged;
-                let mut sink = match journal.begin_snapshot(LogIndex(index as u64)) {
+                let mut sink = match journal.begin_snapshot(LogIndex(index as u64), &[]) {
                     Ok(sink) => sink,
                     Err(JournalError::SnapshotIndex { .. }) => return Ok(()),
                     Err(error) => return Err(error),

@@ -105,6 +105,7 @@ fn add(
         } else {
             Delivery::Available
         },
+        message_id: None,
     });
     Ok(Enqueued {
         message_id: entry.message_id,

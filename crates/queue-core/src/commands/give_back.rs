@@ -1,6 +1,6 @@
-//! GiveBack: undoes receives whose answer did not reach its client.
+//! GiveBack: undoes receives whose answer did not reach its client. Withhold: does not count those that cannot be shown.
 
-use types::{LeaseToken, QueueId, WallTime};
+use types::{LeaseToken, QueueId, Slot, WallTime};
 
 use crate::header::Delivery;
 use crate::{Handle, Outcome, Partition, QueueError};
@@ -20,22 +20,25 @@ pub(super) fn apply(
     Ok(Outcome::Done)
 }
 
+/// Undoes the count of receives, and leaves their messages hidden: they cannot be shown now, and may be later.
+pub(super) fn withhold(
+    partition: &mut Partition,
+    id: QueueId,
+    handles: &[Handle],
+) -> Result<Outcome, QueueError> {
+    partition.queue(id).ok_or(QueueError::NoSuchQueue)?;
+    for handle in handles.iter().filter(|handle| handle.queue == id) {
+        uncount(partition, handle);
+    }
+    Ok(Outcome::Done)
+}
+
 fn give_back(partition: &mut Partition, is_fifo: bool, handle: &Handle) {
-    let Some(slot) = partition.resolve(handle) else {
+    let Some(slot) = uncount(partition, handle) else {
         return;
     };
     let clock = partition.clock;
     let header = partition.slab.header_mut(slot);
-    if header.token != handle.token {
-        return;
-    }
-    // Nobody holds the handle, and giving it back twice must count once.
-    header.token = LeaseToken(0);
-    header.receive_count -= 1;
-    header.receives_here = header.receives_here.saturating_sub(1);
-    if header.receive_count == 0 {
-        header.first_received = WallTime::from_millis(0);
-    }
     if header.delivery != Delivery::InFlight {
         return;
     }
@@ -45,4 +48,21 @@ fn give_back(partition: &mut Partition, is_fifo: bool, handle: &Handle) {
     if is_fifo {
         partition.put_group_first(group);
     }
+}
+
+/// Takes back the counts of one receive, and its handle; none if the handle is no longer current.
+fn uncount(partition: &mut Partition, handle: &Handle) -> Option<Slot> {
+    let slot = partition.resolve(handle)?;
+    let header = partition.slab.header_mut(slot);
+    if header.token != handle.token {
+        return None;
+    }
+    // Nobody holds the handle, and giving it back twice must count once.
+    header.token = LeaseToken(0);
+    header.receive_count -= 1;
+    header.receives_here = header.receives_here.saturating_sub(1);
+    if header.receive_count == 0 {
+        header.first_received = WallTime::from_millis(0);
+    }
+    Some(slot)
 }

@@ -63,6 +63,7 @@ pub(crate) fn apply(
         Command::Delete { queue, handles } => delete::apply(partition, *queue, handles),
         Command::ChangeVisibility { queue, entries } => change_visibility::apply(partition, *queue, entries),
         Command::GiveBack { queue, handles } => give_back::apply(partition, *queue, handles),
+        Command::Withhold { queue, handles } => give_back::withhold(partition, *queue, handles),
         Command::TagQueue { queue, tags } => tags::tag(partition, *queue, tags),
         Command::UntagQueue { queue, keys } => tags::untag(partition, *queue, keys),
         Command::StartMoveTask {

@@ -308,6 +308,9 @@ impl Partition {
             sent: header.sent,
             first_received: header.first_received,
             dead_letter_source: self.origins.get(&header.origin).map(|origin| origin.key.clone()),
+            payload: header.payload(),
+            content_bytes: header.content_bytes,
+            message_id: header.message_id,
         }
     }
 

@@ -23,10 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 use queue_core::attributes::DeduplicationScope;
-use queue_core::{Applied, AttributeChange, Command, Context, Counters, Handle, RedrivePolicy};
+use queue_core::{Applied, AttributeChange, Command, Context, Counters, Handle, PayloadId, RedrivePolicy};
 use types::{MessageId, QueueId, QueueKey};
 
 use attempts::Attempt;
+use check::New;
 use fair::Share;
 use tasks::Task;
 
@@ -41,8 +42,8 @@ pub(crate) struct Model {
     pub(crate) queues: Vec<Queue>,
     /// Names of deleted queues, and when each was deleted.
     deleted: Vec<(QueueKey, u64)>,
-    /// Slots that the owner keeps content for, each with the message it was given for.
-    slots: Vec<(u32, u64)>,
+    /// Slots that the owner keeps content for.
+    slots: Vec<New>,
     /// Move tasks in the order in which they started.
     tasks: Vec<Task>,
     /// Every id that a message was given.
@@ -88,7 +89,12 @@ pub(crate) struct Message {
     /// The model's own name of the message; goes with it into a dead-letter queue.
     uid: u64,
     pub(crate) slot: u32,
+    /// The id in its content.
     pub(crate) message_id: MessageId,
+    /// What a task made of the id.
+    new_id: NewId,
+    /// Its content, and the length of that.
+    payload: (PayloadId, u32),
     /// Unknown after a move until the message is received.
     pub(crate) sequence: Option<u64>,
     group: Option<String>,
@@ -105,6 +111,16 @@ pub(crate) struct Message {
     first_received: Option<u64>,
     pub(crate) token: Option<u64>,
     source: Option<QueueKey>,
+}
+
+/// The id that a move task gave a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NewId {
+    /// No task moved it.
+    None,
+    /// It was not received since.
+    Unknown,
+    Known(MessageId),
 }
 
 /// A deduplication id that a FIFO queue knows.
@@ -139,6 +155,7 @@ pub(crate) struct Coverage {
     pub(crate) purges: u64,
     pub(crate) purges_refused: u64,
     pub(crate) give_backs: u64,
+    pub(crate) withheld: u64,
     pub(crate) visibility_changes: u64,
     pub(crate) visibility_refused: u64,
     pub(crate) visibility_too_long: u64,
@@ -174,7 +191,7 @@ impl Model {
         self.seen.commands += 1;
         self.count_boundaries();
         self.timers();
-        self.run_tasks(context, &applied.effects)?;
+        self.run_tasks(context);
         let news = self.command(context, command, &applied.outcome)?;
         let moves = self.seen.moves - moves_before;
         self.effects(command, applied, &available_before, moves, &news)
@@ -278,7 +295,7 @@ impl Model {
         self.seen.tasks_restarted += self.task_times().count() as u64;
     }
 
-    /// Returns slot and id of every message.
+    /// Returns slot and id of every message, as its content has it.
     pub(crate) fn message_ids(&self) -> impl Iterator<Item = (u32, MessageId)> {
         let messages = self.queues.iter().flat_map(|queue| &queue.messages);
         messages.map(|message| (message.slot, message.message_id))
@@ -416,7 +433,7 @@ impl Coverage {
         }
     }
 
-    fn fields(&mut self) -> [(&'static str, &mut u64); 43] {
+    fn fields(&mut self) -> [(&'static str, &mut u64); 44] {
         [
             ("commands", &mut self.commands),
             ("sends", &mut self.sends),
@@ -437,6 +454,7 @@ impl Coverage {
             ("purges", &mut self.purges),
             ("purges refused", &mut self.purges_refused),
             ("give-backs", &mut self.give_backs),
+            ("withheld", &mut self.withheld),
             ("visibility changes", &mut self.visibility_changes),
             ("visibility changes refused", &mut self.visibility_refused),
             ("visibility too long", &mut self.visibility_too_long),

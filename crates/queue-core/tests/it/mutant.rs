@@ -39,8 +39,8 @@ pub(crate) struct Mutant {
     fair: BTreeSet<QueueId>,
     /// What was answered to receives with an attempt id.
     attempts: BTreeMap<(QueueId, [u8; 16]), Applied>,
-    /// Slots of messages that a task moved.
-    moved: BTreeSet<types::Slot>,
+    /// How many messages each task had moved.
+    moved: BTreeMap<(QueueId, TaskId), u64>,
     /// Tasks as they were asked for: the bug is in what is done, not in what is shown.
     asked: Vec<(TaskId, Option<QueueKey>, Option<u32>)>,
     restarts: u8,
@@ -63,7 +63,7 @@ impl Mutant {
             snapshot: None,
             fair: BTreeSet::new(),
             attempts: BTreeMap::new(),
-            moved: BTreeSet::new(),
+            moved: BTreeMap::new(),
             asked: Vec::new(),
             restarts: 0,
             last_sequence: Sequence(0),
@@ -197,6 +197,13 @@ impl Mutant {
                 *command = Command::ChangeVisibility {
                     queue: *queue,
                     entries,
+                };
+            }
+            (Bug::WithholdCounts, Command::Withhold { .. }) => *command = Command::Tick,
+            (Bug::WithholdShows, Command::Withhold { queue, handles }) => {
+                *command = Command::GiveBack {
+                    queue: *queue,
+                    handles: handles.clone(),
                 };
             }
             (
@@ -354,6 +361,13 @@ impl Mutant {
             Bug::SlotLeaks => applied
                 .effects
                 .retain(|effect| !is_freed(effect) || !matches!(command, Command::Tick)),
+            Bug::FreedBytesWrong => {
+                for effect in &mut applied.effects {
+                    if let Effect::Freed { content_bytes, .. } = effect {
+                        *content_bytes += 1;
+                    }
+                }
+            }
             Bug::SlotFreedTwice => {
                 let freed: Vec<Effect> = applied.effects.iter().copied().filter(is_freed).collect();
                 applied.effects.extend(freed);
@@ -384,22 +398,8 @@ impl Mutant {
     }
 
     fn meddle_with_tasks(&mut self, context: Context, command: &Command, applied: &mut Applied) {
-        let mut renamed = Vec::new();
-        for effect in &mut applied.effects {
-            match effect {
-                Effect::Renamed { slot, message_id } => {
-                    renamed.push(*slot);
-                    if self.bug == Bug::RenameReused {
-                        *message_id = MessageId::from_random([8; 16]);
-                    }
-                }
-                Effect::Freed(slot) => drop(self.moved.remove(slot)),
-                _ => {}
-            }
-        }
-        self.moved.extend(renamed.iter().copied());
+        let has_moved = self.has_moved();
         match (self.bug, command, &applied.outcome) {
-            (Bug::RenameLost, ..) => applied.effects.retain(|effect| !is_renamed(effect)),
             (Bug::TaskUnchecked, _, Err(QueueError::NotADeadLetterQueue))
             | (Bug::TaskRunsTwice, _, Err(QueueError::TaskRunning)) => applied.outcome = Ok(Outcome::Done),
             (Bug::TaskCancelLost, Command::CancelMoveTask { source, .. }, Ok(Outcome::Done)) => {
@@ -421,7 +421,7 @@ impl Mutant {
                     applied.effects.extend(self.also(context, &start));
                 }
             }
-            (Bug::TaskMovesTwice | Bug::TaskLoses, ..) if !renamed.is_empty() => {
+            (Bug::TaskMovesTwice | Bug::TaskLoses, ..) if has_moved => {
                 let ids = (0..QUEUES).filter_map(|queue| self.inner.queue_id(&key(queue)));
                 let tasks = ids.filter_map(|id| self.inner.move_tasks(id).next());
                 let named = tasks.filter_map(|task| self.inner.queue_id(task.destination.as_ref()?));
@@ -432,6 +432,17 @@ impl Mutant {
             }
             _ => {}
         }
+    }
+
+    /// Whether a task moved a message since this was last asked.
+    fn has_moved(&mut self) -> bool {
+        let queues = self.inner.queues();
+        let tasks = queues.flat_map(|queue| self.inner.move_tasks(queue.id()));
+        let moved: BTreeMap<_, _> = tasks.map(|task| ((task.source, task.id), task.moved)).collect();
+        let before = |task: &_| self.moved.get(task).copied().unwrap_or_default();
+        let has_moved = moved.iter().any(|(task, moved)| *moved > before(task));
+        self.moved = moved;
+        has_moved
     }
 
     /// Returns the running task of a source.
@@ -480,7 +491,7 @@ impl Mutant {
             }
             Bug::MovedKeepsCounts | Bug::MovedKeepsSentTime => {
                 for delivery in deliveries {
-                    let was_moved = self.moved.contains(&delivery.handle.slot);
+                    let was_moved = delivery.message_id.is_some();
                     if was_moved && bug == Bug::MovedKeepsCounts {
                         delivery.receive_count += 1;
                     } else if was_moved {
@@ -488,6 +499,16 @@ impl Mutant {
                     }
                 }
             }
+            Bug::RenameLost => deliveries
+                .iter_mut()
+                .for_each(|delivery| delivery.message_id = None),
+            Bug::RenameReused => deliveries
+                .iter_mut()
+                .filter_map(|delivery| delivery.message_id.as_mut())
+                .for_each(|id| *id = MessageId::from_random([8; 16])),
+            Bug::PayloadMixed => deliveries
+                .iter_mut()
+                .for_each(|delivery| delivery.payload.ordinal += 1),
             Bug::DlqSourceLost => deliveries
                 .iter_mut()
                 .for_each(|delivery| delivery.dead_letter_source = None),
@@ -737,10 +758,6 @@ fn is_wake(effect: &Effect) -> bool {
     matches!(effect, Effect::Available(_))
 }
 
-fn is_renamed(effect: &Effect) -> bool {
-    matches!(effect, Effect::Renamed { .. })
-}
-
 fn is_freed(effect: &Effect) -> bool {
-    matches!(effect, Effect::Freed(_))
+    matches!(effect, Effect::Freed { .. })
 }

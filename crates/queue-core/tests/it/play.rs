@@ -135,6 +135,17 @@ impl Play {
                     }
                 }
             }
+            Op::Withhold { queue, picks } => {
+                let handles = self.pick_all(*queue, picks, model);
+                if handles.is_empty() {
+                    Command::Tick
+                } else {
+                    Command::Withhold {
+                        queue: self.ids[*queue],
+                        handles,
+                    }
+                }
+            }
             Op::Tag { queue, tags } => Command::TagQueue {
                 queue: self.ids[*queue],
                 tags: tags

@@ -115,12 +115,11 @@ impl<S: Subject> Run<S> {
         Ok(())
     }
 
-    /// Does what the owner does: drops, renames and adds contents, in this order.
+    /// Does what the owner does: drops and adds contents, in this order.
     fn keep_contents(&mut self, command: &Command, applied: &Applied) {
         for effect in &applied.effects {
             match effect {
-                Effect::Freed(slot) => drop(self.contents.remove(&slot.0)),
-                Effect::Renamed { slot, message_id } => drop(self.contents.insert(slot.0, *message_id)),
+                Effect::Freed { slot, .. } => drop(self.contents.remove(&slot.0)),
                 Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
             }
         }

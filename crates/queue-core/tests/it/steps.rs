@@ -152,6 +152,10 @@ pub(crate) enum Op {
         queue: usize,
         picks: Vec<Pick>,
     },
+    Withhold {
+        queue: usize,
+        picks: Vec<Pick>,
+    },
     Tag {
         queue: usize,
         tags: Vec<(u8, u8)>,
@@ -249,7 +253,8 @@ fn follow(rng: &mut Rng, op: &Op) -> Vec<Step> {
             };
             let picks = vec![pick];
             let between = match rng.below(6) {
-                0 | 1 => Op::GiveBack { queue, picks },
+                0 => Op::GiveBack { queue, picks },
+                1 => Op::Withhold { queue, picks },
                 2 => Op::Delete { queue, picks },
                 3 => Op::ChangeVisibility {
                     queue,
@@ -279,6 +284,7 @@ fn follow(rng: &mut Rng, op: &Op) -> Vec<Step> {
         | Op::Delete { .. }
         | Op::ChangeVisibility { .. }
         | Op::GiveBack { .. }
+        | Op::Withhold { .. }
         | Op::Tag { .. }
         | Op::Untag { .. }
         | Op::StartTask { .. }
@@ -356,6 +362,7 @@ enum Choice {
     Delete,
     ChangeVisibility,
     GiveBack,
+    Withhold,
     Purge,
     Attributes,
     CreateAgain,
@@ -382,6 +389,7 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
         (delete, Choice::Delete),
         (110, Choice::ChangeVisibility),
         (40, Choice::GiveBack),
+        (20, Choice::Withhold),
         (8 * often, Choice::Purge),
         (30, Choice::Attributes),
         (15 * often, Choice::CreateAgain),
@@ -389,7 +397,7 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
         (10, Choice::Tick),
         (5, Choice::SealKey),
         (30, Choice::Restart),
-        (12, Choice::Tags),
+        (20, Choice::Tags),
         (25, Choice::StartTask),
         (12, Choice::CancelTask),
     ]) {
@@ -427,6 +435,10 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
                 .collect(),
         },
         Choice::GiveBack => Op::GiveBack {
+            queue,
+            picks: picks(rng),
+        },
+        Choice::Withhold => Op::Withhold {
             queue,
             picks: picks(rng),
         },

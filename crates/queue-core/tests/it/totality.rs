@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use queue_core::attributes::DeduplicationScope;
 use queue_core::{
-    AttributeChange, Command, Context, Deduplication, Effect, EnqueueEntry, Handle, Outcome, Partition,
+    AttributeChange, Command, Context, Deduplication, EnqueueEntry, Handle, Outcome, Partition,
     RedrivePolicy, TaskId,
 };
 use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Slot, Timestamp, WallTime};
@@ -37,7 +37,7 @@ fn sequence(seed: u64) -> (u64, u64) {
     let mut rng = Rng::new(seed);
     let mut known = Vec::new();
     let (mut first, mut second) = (Partition::default(), Partition::default());
-    let (mut at, mut moves) = (0, 0);
+    let (mut at, mut moves, mut moved_before) = (0, 0, 0);
     for index in 0..rng.below(150) {
         at = time(&mut rng, at);
         let context = Context {
@@ -54,8 +54,9 @@ fn sequence(seed: u64) -> (u64, u64) {
             second.apply(context, &command),
             "seed {seed}, {command:?}"
         );
-        let renamed = |effect: &&Effect| matches!(effect, Effect::Renamed { .. });
-        moves += applied.effects.iter().filter(renamed).count() as u64;
+        let moved = moved_by_tasks(&first);
+        moves += moved.saturating_sub(moved_before);
+        moved_before = moved;
         if let Ok(Outcome::Received(deliveries)) = applied.outcome {
             known.extend(deliveries.iter().map(|delivery| delivery.handle));
         }
@@ -71,6 +72,14 @@ fn sequence(seed: u64) -> (u64, u64) {
     }
     assert_eq!(first.state_hash(), second.state_hash(), "seed {seed}");
     (known.len() as u64, moves)
+}
+
+/// Returns how many messages were moved by the tasks that are still listed.
+fn moved_by_tasks(partition: &Partition) -> u64 {
+    let tasks = partition
+        .queues()
+        .flat_map(|queue| partition.move_tasks(queue.id()));
+    tasks.map(|task| task.moved).sum()
 }
 
 fn time(rng: &mut Rng, at: u64) -> u64 {
@@ -124,6 +133,10 @@ fn command(rng: &mut Rng, known: &[Handle]) -> Command {
                 .into_iter()
                 .map(|h| (h, rng.pick(&[0, 1, 30, u32::MAX])))
                 .collect(),
+        },
+        18 if rng.percent(50) => Command::Withhold {
+            queue,
+            handles: handles(rng, known),
         },
         18 => Command::GiveBack {
             queue,

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use journal::{Replay, ReplayError};
-use queue_core::content::with_message_id;
+use journal::{Place, Replay, ReplayError};
 use queue_core::{Applied, Command, Context, Effect, Entry, Outcome, Partition};
 use types::LogIndex;
 
@@ -20,8 +19,6 @@ pub(crate) struct Node {
     /// The last entry applied.
     pub(crate) index: u64,
     pub(crate) snapshots_read: u64,
-    /// A planted bug: contents keep their id.
-    pub(crate) ignores_renames: bool,
     /// A planted bug: every entry is applied so many times after a start.
     pub(crate) replays_each: u64,
     /// A planted bug: milliseconds that a replay adds to the time of an entry.
@@ -59,17 +56,8 @@ impl Node {
     fn keep_contents(&mut self, command: &Command, applied: &Applied) {
         for effect in &applied.effects {
             match effect {
-                Effect::Freed(slot) => drop(self.contents.remove(&slot.0)),
-                Effect::Renamed { slot, message_id } if !self.ignores_renames => {
-                    let content = self.contents.get_mut(&slot.0);
-                    let content = content.expect("a message that moves has a content");
-                    *content =
-                        with_message_id(content, *message_id).expect("contents are in their stored form");
-                }
-                Effect::Available(_)
-                | Effect::Renamed { .. }
-                | Effect::DeadLettered { .. }
-                | Effect::QueueDeleted(_) => {}
+                Effect::Freed { slot, .. } => drop(self.contents.remove(&slot.0)),
+                Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
             }
         }
         if let (Command::Enqueue { entries, .. }, Ok(Outcome::Enqueued(results))) =
@@ -133,7 +121,7 @@ impl Replay for Node {
         Ok(())
     }
 
-    fn entry(&mut self, index: LogIndex, bytes: &[u8]) -> Result<(), ReplayError> {
+    fn entry(&mut self, index: LogIndex, bytes: &[u8], _place: Option<Place>) -> Result<(), ReplayError> {
         if index.0 != self.index + 1 {
             return Err(format!("entry {index} after {}", self.index).into());
         }

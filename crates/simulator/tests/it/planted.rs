@@ -24,7 +24,6 @@ const ALL: &[Bug] = &[
     Bug::ReplayNothing,
     Bug::ReplayOwnClock,
     Bug::AppliesRejected,
-    Bug::RenamesIgnored,
 ];
 
 #[test]

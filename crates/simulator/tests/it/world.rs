@@ -47,8 +47,6 @@ pub(crate) enum Bug {
     ReplayOwnClock,
     /// An entry that found no room is applied.
     AppliesRejected,
-    /// Messages that a task moves keep the old id in their content.
-    RenamesIgnored,
 }
 
 /// How often something worth testing happened.
@@ -334,7 +332,7 @@ impl World {
         let Some(mut running) = snapshot.take() else {
             if node.index > 0 && self.rng.percent(15) {
                 let (index, bytes) = snapshot_of(self.bug, node, previous);
-                let sink = journal.begin_snapshot(index)?;
+                let sink = journal.begin_snapshot(index, &[])?;
                 *snapshot = Some(Running {
                     sink,
                     bytes,
@@ -483,8 +481,7 @@ fn snapshot_of(bug: Bug, node: &Node, previous: &[u8]) -> (LogIndex, Vec<u8>) {
         | Bug::ReplayTwice
         | Bug::ReplayNothing
         | Bug::ReplayOwnClock
-        | Bug::AppliesRejected
-        | Bug::RenamesIgnored => (index, node.to_bytes()),
+        | Bug::AppliesRejected => (index, node.to_bytes()),
     }
 }
 
@@ -518,10 +515,8 @@ fn open(disk: &SimDisk, is_opening: &Arc<AtomicBool>, bug: Bug) -> Result<(Owner
             | Bug::SnapshotTooNew
             | Bug::SnapshotWithoutContents
             | Bug::ReplayOwnClock
-            | Bug::AppliesRejected
-            | Bug::RenamesIgnored => 1,
+            | Bug::AppliesRejected => 1,
         },
-        ignores_renames: bug == Bug::RenamesIgnored,
         replay_adds_millis: u64::from(bug == Bug::ReplayOwnClock),
         ..Node::default()
     };

@@ -114,7 +114,8 @@ impl<'a> Message<'a> {
         let mut user = content.attributes;
         user.retain(|attribute| wanted.wants_user(attribute.name));
         Self {
-            message_id: content.message_id.into(),
+            // The content is never rewritten: the id that a move task gave stands beside it.
+            message_id: delivery.message_id.unwrap_or(content.message_id).into(),
             receipt_handle,
             body_md5: HexDigest::of_md5(&content.body_md5),
             body: content.body,

@@ -177,6 +177,8 @@ fn start(clock: Arc<ManualClock>, disk: Arc<dyn Disk>) -> (Broker, JoinHandle<()
         kick_on_push: true,
         inline: false,
         snapshot_log_bytes: 64 << 20,
+        cache_bytes: 1 << 20,
+        reserve_bytes: None,
         clock,
         random: Arc::new(SeededRandom::new(1)),
         observer: Arc::new(NoObserver),

@@ -3,7 +3,7 @@
 use queue_core::{Delivery, Handle, Outcome, QueueError};
 
 use super::check::must_be;
-use super::{Model, Queue, Verdict};
+use super::{Model, NewId, Queue, Verdict};
 
 /// A receive that can be repeated.
 #[derive(Debug, Clone)]
@@ -113,6 +113,12 @@ impl Queue {
             sent: types::WallTime::from_millis(message.sent),
             first_received: types::WallTime::from_millis(message.first_received.unwrap_or_default()),
             dead_letter_source: message.source.clone(),
+            payload: message.payload.0,
+            content_bytes: message.payload.1,
+            message_id: match message.new_id {
+                NewId::Known(id) => Some(id),
+                NewId::None | NewId::Unknown => None,
+            },
         };
         self.order_groups();
         Some(delivery)

@@ -6,14 +6,25 @@ use std::mem::discriminant;
 
 use queue_core::attributes::{DeduplicationScope, FifoThroughputLimit};
 use queue_core::{
-    AttributeChange, Command, Context, Deduplication, EnqueueEntry, Enqueued, Handle, Outcome, QueueError,
+    AttributeChange, Command, Context, Deduplication, EnqueueEntry, Enqueued, Handle, Outcome, PayloadId,
+    QueueError,
 };
 use types::{QueueId, QueueKey};
 
-use super::{Message, Model, Queue, Remembered, Verdict};
+use super::{Message, Model, NewId, Queue, Remembered, Verdict};
 
 /// Slots that a command filled, each with its message.
-pub(crate) type News = Vec<(u32, u64)>;
+pub(crate) type News = Vec<New>;
+
+/// A message that was added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct New {
+    pub(super) slot: u32,
+    pub(super) uid: u64,
+    /// Its content, and the length of that.
+    pub(super) payload: (PayloadId, u32),
+}
+
 type Answer = Result<Outcome, QueueError>;
 
 /// Says that `got` must be `want`.
@@ -90,6 +101,16 @@ impl Model {
                     None => Err(QueueError::NoSuchQueue),
                 };
                 must_be("give back", answer, &want)?;
+            }
+            Command::Withhold { queue, handles } => {
+                let want = match self.queue_mut(*queue) {
+                    Some(_) => {
+                        handles.iter().for_each(|handle| self.withhold(*queue, handle));
+                        Ok(Outcome::Done)
+                    }
+                    None => Err(QueueError::NoSuchQueue),
+                };
+                must_be("withhold", answer, &want)?;
             }
             Command::TagQueue { queue, tags } => {
                 let want = self.change_tags(*queue, |known| {
@@ -271,8 +292,8 @@ impl Model {
         };
         must_be("number of results of a send", &results.len(), &entries.len())?;
         let mut news = News::new();
-        for (entry, result) in entries.iter().zip(results) {
-            if let Some(new) = self.enqueue_one(context, at, entry, result)? {
+        for (ordinal, (entry, result)) in (context.ordinal..).zip(entries.iter().zip(results)) {
+            if let Some(new) = self.enqueue_one(&Context { ordinal, ..*context }, at, entry, result)? {
                 news.push(new);
             }
         }
@@ -285,7 +306,7 @@ impl Model {
         at: usize,
         entry: &EnqueueEntry,
         result: &Result<Enqueued, QueueError>,
-    ) -> Result<Option<(u32, u64)>, String> {
+    ) -> Result<Option<New>, String> {
         let now = self.now;
         let queue = &mut self.queues[at];
         let max_bytes = queue.maximum_bytes();
@@ -337,12 +358,20 @@ impl Model {
             entry.delay_seconds
         };
         let delay = u64::from(delay.unwrap_or(queue.delay_seconds())) * 1_000;
+        let id = PayloadId {
+            index: context.index,
+            ordinal: context.ordinal,
+        };
+        let content_bytes = u32::try_from(entry.content.len()).expect("contents are small");
+        let payload = (id, content_bytes);
         self.top_uid += 1;
         self.ids.insert(*message_id.as_bytes());
         queue.enter(Message {
             uid: self.top_uid,
             slot: slot.0,
             message_id: *message_id,
+            new_id: NewId::None,
+            payload,
             sequence: Some(sequence.0),
             group: entry.group.as_deref().map(str::to_owned),
             sent: context.wall.as_millis(),
@@ -359,7 +388,11 @@ impl Model {
         });
         queue.order_groups();
         self.seen.sends += 1;
-        Ok(Some((slot.0, self.top_uid)))
+        Ok(Some(New {
+            slot: slot.0,
+            uid: self.top_uid,
+            payload,
+        }))
     }
 
     /// Makes a command of entries that each succeed or fail alone.
@@ -437,16 +470,19 @@ impl Model {
         Ok(())
     }
 
-    fn give_back(&mut self, id: QueueId, handle: &Handle) {
-        let now = self.now;
-        let Some(queue) = self.queue_mut(id).filter(|_| handle.queue == id) else {
-            return;
-        };
-        let Some(message) = queue.position(handle).map(|at| &mut queue.messages[at]) else {
-            return;
-        };
+    fn withhold(&mut self, id: QueueId, handle: &Handle) {
+        if self.uncount(id, handle).is_some() {
+            self.seen.withheld += 1;
+        }
+    }
+
+    /// Takes back the counts of one receive; returns where its message stands.
+    fn uncount(&mut self, id: QueueId, handle: &Handle) -> Option<usize> {
+        let queue = self.queue_mut(id).filter(|_| handle.queue == id)?;
+        let at = queue.position(handle)?;
+        let message = &mut queue.messages[at];
         if message.token != Some(handle.token.0) {
-            return;
+            return None;
         }
         message.token = None;
         message.receive_count -= 1;
@@ -454,6 +490,16 @@ impl Model {
         if message.receive_count == 0 {
             message.first_received = None;
         }
+        Some(at)
+    }
+
+    fn give_back(&mut self, id: QueueId, handle: &Handle) {
+        let now = self.now;
+        let Some(at) = self.uncount(id, handle) else {
+            return;
+        };
+        let Some(queue) = self.queue_mut(id) else { return };
+        let message = &mut queue.messages[at];
         if message.hidden {
             message.hidden = false;
             message.visible_at = now;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use queue_core::{Applied, Command, Effect};
 use types::QueueId;
 
-use super::check::{News, must_be};
+use super::check::{New, News, must_be};
 use super::{Message, Model, Queue, Verdict};
 
 /// What a waiter can be woken for: a message of a standard queue, a group of a FIFO queue.
@@ -68,21 +68,22 @@ impl Model {
     /// A slot is freed once its message is gone and not before, and filled only when it is free.
     fn slots(&mut self, applied: &Applied, news: &News) -> Verdict {
         for effect in &applied.effects {
-            if let Effect::Freed(slot) = effect {
-                let Some(at) = self.slots.iter().position(|(used, _)| *used == slot.0) else {
+            if let Effect::Freed { slot, content_bytes } = effect {
+                let Some(at) = self.slots.iter().position(|new| new.slot == slot.0) else {
                     return Err(format!("slot {slot} was freed, but held nothing"));
                 };
-                let (_, uid) = self.slots.swap_remove(at);
+                let New { uid, payload, .. } = self.slots.swap_remove(at);
+                must_be("bytes of a content that was freed", content_bytes, &payload.1)?;
                 if !self.expired_at_once(uid) && self.queues.iter().any(|queue| queue.holds(uid)) {
                     return Err(format!("slot {slot} was freed, but its message is still there"));
                 }
             }
         }
         for new in news {
-            if self.slots.iter().any(|(used, _)| *used == new.0) {
+            if self.slots.iter().any(|used| used.slot == new.slot) {
                 return Err(format!(
                     "slot {} was filled, but its content was not freed",
-                    new.0
+                    new.slot
                 ));
             }
             self.slots.push(*new);

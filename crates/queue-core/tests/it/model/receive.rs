@@ -1,11 +1,13 @@
 //! The receive: which messages it takes, in which order, and which of them go to the dead-letter queue instead.
 
+use std::collections::BTreeSet;
+
 use queue_core::{Context, Delivery, Outcome, QueueError};
-use types::QueueId;
+use types::{MessageId, QueueId};
 
 use super::attempts::Attempt;
 use super::check::must_be;
-use super::{Message, Model, Verdict};
+use super::{Message, Model, NewId, Verdict};
 
 /// Most messages that one receive moves to a dead-letter queue.
 const MOVES_MAX: usize = 100;
@@ -218,10 +220,31 @@ impl Model {
             &delivery.dead_letter_source,
             &message.source,
         )?;
+        must_be(
+            "payload",
+            &(delivery.payload, delivery.content_bytes),
+            &message.payload,
+        )?;
+        message.learn_id(&mut self.ids, delivery.message_id)?;
         self.seen.deliveries += 1;
         self.seen.redeliveries += u64::from(message.receive_count > 1);
         self.seen.received_from_dlq += u64::from(message.source.is_some());
         Ok(())
+    }
+}
+
+impl Message {
+    /// Takes note of the id that the message shows: a new one if a task moved it, and then always the same.
+    fn learn_id(&mut self, used: &mut BTreeSet<[u8; 16]>, shown: Option<MessageId>) -> Verdict {
+        match (self.new_id, shown) {
+            (NewId::None, None) => Ok(()),
+            (NewId::Known(known), Some(id)) if known == id => Ok(()),
+            (NewId::Unknown, Some(id)) if used.insert(*id.as_bytes()) => {
+                self.new_id = NewId::Known(id);
+                Ok(())
+            }
+            (expected, shown) => Err(format!("shows the id {shown:?} where {expected:?} was expected")),
+        }
     }
 }
 

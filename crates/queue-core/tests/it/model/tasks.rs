@@ -1,10 +1,9 @@
 //! Message move tasks: what they take, where they move it, and when they end.
 
-use queue_core::{Context, Effect, Outcome, QueueError, TaskFailure, TaskId, TaskStatus};
+use queue_core::{Context, Outcome, QueueError, TaskFailure, TaskId, TaskStatus};
 use types::{QueueId, QueueKey};
 
-use super::check::must_be;
-use super::{Message, Model, Verdict};
+use super::{Message, Model, NewId};
 
 /// A task that finds nothing which it can move looks again when the clock comes to a multiple of this.
 const WAIT_MILLIS: u64 = 1_000;
@@ -125,71 +124,48 @@ impl Model {
         Ok(Outcome::Moved(task.moved))
     }
 
-    /// Lets the tasks that are due move a message each, again and again until none is. The new ids are those that the
-    /// partition chose.
-    pub(super) fn run_tasks(&mut self, context: &Context, effects: &[Effect]) -> Verdict {
-        let renamed = effects.iter().filter_map(|effect| match effect {
-            Effect::Renamed { slot, message_id } => Some((*slot, *message_id)),
-            Effect::Available(_)
-            | Effect::Freed(_)
-            | Effect::DeadLettered { .. }
-            | Effect::QueueDeleted(_) => None,
-        });
-        let mut renamed: Vec<_> = renamed.collect();
+    /// Lets the tasks that are due move a message each, again and again until none is.
+    pub(super) fn run_tasks(&mut self, context: &Context) {
         let mut due: Vec<usize> = (0..self.tasks.len())
             .filter(|at| self.tasks[*at].is_running() && self.tasks[*at].next_at <= self.now)
             .collect();
         due.sort_by_key(|at| (self.tasks[*at].next_at, self.tasks[*at].source));
         while !due.is_empty() {
             let at = due.remove(0);
-            if self.step_task(context, at, &mut renamed)? {
+            if self.step_task(context, at) {
                 due.push(at);
             }
         }
-        must_be("messages that tasks moved besides", &renamed, &Vec::new())
     }
 
     /// Moves one message. Returns whether the task goes on at once.
-    fn step_task(
-        &mut self,
-        context: &Context,
-        at: usize,
-        renamed: &mut Vec<(types::Slot, types::MessageId)>,
-    ) -> Result<bool, String> {
+    fn step_task(&mut self, context: &Context, at: usize) -> bool {
         let source = self.place_of(self.tasks[at].source);
         if self.is_done(at, source) {
             self.end_task(at, TaskStatus::Completed);
-            return Ok(false);
+            return false;
         }
         let Some(place) = self.movable(at, source) else {
             self.tasks[at].next_at = (self.now / WAIT_MILLIS + 1) * WAIT_MILLIS;
-            return Ok(false);
+            return false;
         };
         let message = &self.queues[source].messages[place];
         let Some(key) = self.tasks[at].destination.as_ref().or(message.source.as_ref()) else {
             self.end_task(at, TaskStatus::Failed(TaskFailure::NoOrigin));
-            return Ok(false);
+            return false;
         };
         let same_type =
             |other: &super::Queue| other.key == *key && other.is_fifo() == self.queues[source].is_fifo();
         let Some(target) = self.queues.iter().position(same_type) else {
             self.end_task(at, TaskStatus::Failed(TaskFailure::NoDestination));
-            return Ok(false);
+            return false;
         };
-        if renamed.is_empty() {
-            return Err(format!("the task of {source} moved too little"));
-        }
-        let (slot, message_id) = renamed.remove(0);
         let message = self.queues[source].messages.remove(place);
-        must_be("slot of the message that was moved", &slot.0, &message.slot)?;
-        if !self.ids.insert(*message_id.as_bytes()) {
-            return Err(format!("{message_id:?} was used before"));
-        }
         self.tasks[at].left.retain(|uid| *uid != message.uid);
         // A FIFO queue may be its own destination: then a group that had no other message comes back at the tail.
         self.queues[source].order_servable();
         self.queues[target].enter(Message {
-            message_id,
+            new_id: NewId::Unknown,
             sequence: None,
             sent: context.wall.as_millis(),
             age_from: self.now,
@@ -206,7 +182,7 @@ impl Model {
         self.queues[source].order_groups();
         self.queues[target].order_groups();
         self.seen.task_moves += 1;
-        Ok(self.schedule_task(at, source))
+        self.schedule_task(at, source)
     }
 
     /// Says when the task moves the next message, and whether that is now.

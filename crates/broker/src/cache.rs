@@ -1,0 +1,158 @@
+//! Contents kept in memory: small fresh ones within a budget, and those that lie nowhere else.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use types::Slot;
+
+/// Longest content that is kept for speed alone. A longer one costs its client more time than the read from the disk.
+const CACHED_BYTES_MAX: usize = 16 * 1024;
+/// Memory that one content costs beyond its bytes: the counters of the `Arc`, its places in map and order.
+const OVERHEAD_BYTES: usize = 64;
+/// Places in the order below which it is never cleaned.
+const CLEAN_FLOOR: usize = 1_024;
+
+#[derive(Debug, Clone)]
+struct Cached {
+    bytes: Arc<[u8]>,
+    /// Tells this content from an earlier one of the same slot; none for one that lies nowhere else and stays.
+    stamp: Option<u64>,
+}
+
+/// Contents by slot. The one that came first goes first.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    contents: HashMap<Slot, Cached>,
+    order: VecDeque<(Slot, u64)>,
+    last_stamp: u64,
+    /// Of the contents that may go.
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Cache {
+    /// Changes how much memory contents may take that also lie on the disk.
+    pub(crate) fn set_budget(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        self.evict();
+    }
+
+    /// Keeps a content that also lies on the disk, if it is small.
+    pub(crate) fn add(&mut self, slot: Slot, bytes: Arc<[u8]>) {
+        self.remove(slot);
+        if bytes.len() > CACHED_BYTES_MAX || self.bytes_max == 0 {
+            return;
+        }
+        self.last_stamp += 1;
+        self.bytes += bytes.len() + OVERHEAD_BYTES;
+        let stamp = self.last_stamp;
+        let cached = Cached {
+            bytes,
+            stamp: Some(stamp),
+        };
+        self.contents.insert(slot, cached);
+        self.order.push_back((slot, stamp));
+        self.evict();
+        if self.order.len() > 2 * self.contents.len() + CLEAN_FLOOR {
+            let contents = &self.contents;
+            self.order.retain(|(slot, stamp)| is_at(contents, *slot, *stamp));
+        }
+    }
+
+    /// Keeps a content that lies nowhere else, until its slot gets another or none.
+    pub(crate) fn pin(&mut self, slot: Slot, bytes: Arc<[u8]>) {
+        self.remove(slot);
+        self.contents.insert(slot, Cached { bytes, stamp: None });
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Arc<[u8]>> {
+        self.contents.get(&slot).map(|cached| &cached.bytes)
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        if let Some(removed) = self.contents.remove(&slot)
+            && removed.stamp.is_some()
+        {
+            self.bytes -= removed.bytes.len() + OVERHEAD_BYTES;
+        }
+    }
+
+    /// Returns the contents that lie nowhere else, in the order of their slots.
+    pub(crate) fn pinned(&self) -> Vec<(Slot, Arc<[u8]>)> {
+        let pinned = self.contents.iter().filter(|(_, cached)| cached.stamp.is_none());
+        let mut pinned: Vec<_> = pinned
+            .map(|(slot, cached)| (*slot, cached.bytes.clone()))
+            .collect();
+        pinned.sort_unstable_by_key(|(slot, _)| *slot);
+        pinned
+    }
+
+    fn evict(&mut self) {
+        while self.bytes > self.bytes_max {
+            let Some((slot, stamp)) = self.order.pop_front() else {
+                return;
+            };
+            if is_at(&self.contents, slot, stamp) {
+                self.remove(slot);
+            }
+        }
+    }
+}
+
+fn is_at(contents: &HashMap<Slot, Cached>, slot: Slot, stamp: u64) -> bool {
+    contents
+        .get(&slot)
+        .is_some_and(|cached| cached.stamp == Some(stamp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(bytes: usize) -> Arc<[u8]> {
+        vec![7; bytes].into()
+    }
+
+    #[test]
+    fn the_oldest_goes_when_the_budget_is_used_up() {
+        let mut cache = Cache::default();
+        cache.set_budget(3 * (100 + OVERHEAD_BYTES));
+        (0..4).for_each(|slot| cache.add(Slot(slot), content(100)));
+        let kept: Vec<_> = (0..4).filter(|slot| cache.get(Slot(*slot)).is_some()).collect();
+        assert_eq!(kept, [1, 2, 3]);
+        // A slot that is used again is a new content: its old place in the order means nothing.
+        cache.remove(Slot(1));
+        cache.add(Slot(1), content(100));
+        cache.add(Slot(5), content(100));
+        let kept: Vec<_> = (0..6).filter(|slot| cache.get(Slot(*slot)).is_some()).collect();
+        assert_eq!(kept, [1, 3, 5]);
+        cache.set_budget(0);
+        assert_eq!((cache.contents.len(), cache.bytes), (0, 0));
+    }
+
+    #[test]
+    fn long_contents_are_not_kept_unless_they_lie_nowhere_else() {
+        let mut cache = Cache::default();
+        cache.set_budget(1 << 20);
+        cache.add(Slot(1), content(CACHED_BYTES_MAX + 1));
+        cache.pin(Slot(2), content(CACHED_BYTES_MAX + 1));
+        cache.set_budget(0);
+        cache.pin(Slot(0), content(1));
+        cache.add(Slot(0), content(1));
+        assert!(cache.get(Slot(1)).is_none() && cache.get(Slot(0)).is_none());
+        let pinned: Vec<_> = cache.pinned().into_iter().map(|(slot, _)| slot).collect();
+        assert_eq!(pinned, [Slot(2)]);
+    }
+
+    #[test]
+    fn the_order_does_not_grow_with_what_came_and_went() {
+        let mut cache = Cache::default();
+        cache.set_budget(1 << 20);
+        for round in 0..100_000 {
+            cache.add(Slot(round % 3), content(10));
+            cache.remove(Slot(round % 3));
+        }
+        assert!(cache.order.len() <= CLEAN_FLOOR + 8, "{}", cache.order.len());
+        assert_eq!(cache.bytes, 0);
+    }
+}
