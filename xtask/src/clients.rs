@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::install::{apt_install, once, remove};
 use crate::tools::{capture, root, target_dir, works};
 
 const NODE_MAJOR_MIN: u32 = 20;
@@ -112,51 +113,6 @@ fn check_node() -> Result<()> {
         "@aws-sdk/client-sqs needs node {NODE_MAJOR_MIN}; this is {version}"
     );
     Ok(())
-}
-
-/// Does `work` in a new `folder` unless it was done there for the same `list` before.
-fn once(folder: &Path, list: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    let done = folder.join("installed.txt");
-    if fs::read_to_string(&done).is_ok_and(|installed| installed == list) {
-        return Ok(());
-    }
-    remove(folder)?;
-    work()?;
-    fs::write(&done, list).with_context(|| format!("cannot write {}", done.display()))
-}
-
-fn remove(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(())
-}
-
-/// Installs packages of the system; a machine without apt has to bring them itself.
-fn apt_install(packages: &[&str]) -> Result<()> {
-    let wanted = packages.join(" ");
-    ensure!(
-        works(Command::new("apt-get").arg("--version")),
-        "please install {wanted}"
-    );
-    eprintln!("    apt-get install {wanted}");
-    let as_root = capture(Command::new("id").arg("-u"))?.trim() == "0";
-    let apt = || {
-        let mut command = Command::new(if as_root { "apt-get" } else { "sudo" });
-        if !as_root {
-            command.args(["--non-interactive", "apt-get"]);
-        }
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        command
-    };
-    capture(apt().args(["update", "--quiet"]))?;
-    let mut install = apt();
-    install
-        .args(["install", "--yes", "--quiet", "--no-install-recommends"])
-        .args(packages);
-    capture(&mut install)
-        .with_context(|| format!("please install {wanted}"))
-        .map(|_| ())
 }
 
 fn python_module(module: &str) -> Command {

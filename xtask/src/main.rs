@@ -6,6 +6,7 @@
 mod bench;
 mod clients;
 mod fuzz;
+mod install;
 mod signatures;
 mod step;
 mod test;
@@ -20,7 +21,9 @@ usage: cargo xtask VERB
 
   test            format, lints, tidy, build, all tests, real clients: what CI runs
   tidy            the rules of STYLE.md that a program can check
-  bench [--quick] figures of a release build, as Markdown; SQSLOAD names the load generator's binary
+  bench [--quick|--full] [--only WORD]
+                  figures of a release build beside their floors and aims, as Markdown; SQSLOAD names the load
+                  generator's binary
   fuzz [TARGET] [--seconds 30]    every fuzz target, or one; needs a nightly compiler, and ends with 2 without
   signatures [--count 1000000]    changed bits of signed requests, of which none may be accepted
 ";

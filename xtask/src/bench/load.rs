@@ -6,16 +6,24 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::process::{ACCESS_KEY_ID, SECRET_ACCESS_KEY};
+use super::server::{ACCESS_KEY_ID, SECRET_ACCESS_KEY, Server};
 use crate::tools::capture;
 
-/// What is asked of a server.
+/// What is asked of a server. Bodies have 100 bytes unless a scenario says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scenario {
-    /// Single sends of 100 bytes from many connections.
+    /// Single sends.
     Send { connections: u32, seconds: u32 },
-    /// Receives, visibility changes and deletes one by one, with a standing backlog.
-    Depth { depth: u32, operations: u32 },
+    /// Single sends of 1 KiB from 64 connections.
+    SendKibibyte { seconds: u32 },
+    /// Batches of ten from 16 connections.
+    Batch { seconds: u32 },
+    /// 16 connections empty a queue that holds `depth`, by receives of ten and batches of deletes.
+    Drain { depth: u32 },
+    /// Eight producers and eight consumers of ten at a time, over 100 message groups; the order is checked.
+    Fifo { seconds: u32 },
+    /// 16 connections pass `messages` of 1 KiB through a queue, ten at a time.
+    Pass { messages: u32 },
 }
 
 impl Scenario {
@@ -25,8 +33,18 @@ impl Scenario {
             Self::Send { connections, seconds } => {
                 format!("send --conns {connections} --secs {seconds} --size 100 --verify 0")
             }
-            Self::Depth { depth, operations } => {
-                format!("depth --depth {depth} --ops {operations} --conns 4 --secs 60 --size 100 --verify 0")
+            Self::SendKibibyte { seconds } => {
+                format!("send --conns 64 --secs {seconds} --size 1024 --verify 0")
+            }
+            Self::Batch { seconds } => {
+                format!("batch --conns 16 --secs {seconds} --batch 10 --size 100 --verify 0")
+            }
+            Self::Drain { depth } => format!("drain --conns 16 --depth {depth} --size 100"),
+            Self::Fifo { seconds } => {
+                format!("fifo --conns 16 --groups 100 --batch 10 --secs {seconds} --size 100")
+            }
+            Self::Pass { messages } => {
+                format!("cycle --conns 16 --batch 10 --count {messages} --size 1024")
             }
         };
         text.split(' ').map(str::to_owned).collect()
@@ -42,7 +60,9 @@ pub(super) struct Load {
 /// What one run measured.
 #[derive(Debug)]
 pub(super) struct Figures {
-    pub(super) per_second: f64,
+    pub(super) requests_per_second: f64,
+    pub(super) messages_per_second: f64,
+    /// Microseconds per request.
     pub(super) server_cpu_us: f64,
     latency: Value,
 }
@@ -52,20 +72,19 @@ impl Load {
         Self { program }
     }
 
-    /// Loads the server at `url` and returns what was measured; an error of the server is an error here.
-    pub(super) fn run(&self, url: &str, pid: u32, scenario: Scenario) -> Result<Figures> {
+    /// Loads our server.
+    pub(super) fn run(&self, server: &Server, scenario: Scenario) -> Result<Figures> {
+        self.run_at(&server.url, server.pid(), scenario)
+    }
+
+    /// Loads the process that serves `url` and returns what was measured; an error of the server is an error here.
+    pub(super) fn run_at(&self, url: &str, pid: u32, scenario: Scenario) -> Result<Figures> {
         let mut command = Command::new(&self.program);
         command
             .args(scenario.arguments())
-            .args(["--url", url, "--pid", &pid.to_string()]);
-        command.args([
-            "--sign",
-            "real",
-            "--access",
-            ACCESS_KEY_ID,
-            "--secret",
-            SECRET_ACCESS_KEY,
-        ]);
+            .args(["--url", url, "--pid", &pid.to_string(), "--threads", "1"]);
+        command.args(["--sign", "real", "--access", ACCESS_KEY_ID]);
+        command.args(["--secret", SECRET_ACCESS_KEY]);
         let line = capture(&mut command)?;
         eprintln!("    {}", line.trim_end());
         let value: Value = serde_json::from_str(&line).context("the load generator did not print JSON")?;
@@ -80,7 +99,8 @@ impl Load {
                 .with_context(|| format!("no {name} in {line}"))
         };
         Ok(Figures {
-            per_second: number("ops_per_s")?,
+            requests_per_second: number("ops_per_s")?,
+            messages_per_second: number("messages_per_s")?,
             server_cpu_us: number("server_cpu_us_per_op")?,
             latency: value["latency"].clone(),
         })
@@ -88,18 +108,9 @@ impl Load {
 }
 
 impl Figures {
-    /// Returns the median latency of a kind of operation.
-    pub(super) fn p50_us(&self, operation: &str) -> Result<f64> {
-        self.latency_of(operation, "p50_us")
-    }
-
-    /// Returns the latency that one operation in a hundred exceeds.
-    pub(super) fn p99_us(&self, operation: &str) -> Result<f64> {
-        self.latency_of(operation, "p99_us")
-    }
-
-    fn latency_of(&self, operation: &str, quantile: &str) -> Result<f64> {
-        let latency = self.latency[operation][quantile].as_f64();
-        latency.with_context(|| format!("no {quantile} of {operation} in {}", self.latency))
+    /// Returns a quantile of the latency of single sends: `p50_us` or `p99_us`.
+    pub(super) fn send_latency_us(&self, quantile: &str) -> Result<f64> {
+        let latency = self.latency["send"][quantile].as_f64();
+        latency.with_context(|| format!("no {quantile} of sends in {}", self.latency))
     }
 }

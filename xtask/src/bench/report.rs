@@ -5,92 +5,137 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::load::Scenario;
-use super::{Effort, FULL};
+use super::bar::Bar;
+use super::effort::Options;
 use crate::tools::{capture, root};
 
 /// Figures in the order in which they were measured.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Taken before anything ran, because the bench is a load itself.
+    sections: Vec<Section>,
+}
+
+#[derive(Debug)]
+struct Section {
+    name: String,
+    /// Taken before anything of it ran, because the bench is a load itself.
     load_average: String,
-    lines: Vec<(String, String)>,
+    rows: Vec<[String; 5]>,
 }
 
 impl Report {
     pub(super) fn new() -> Self {
-        Self {
-            load_average: load_average(),
-            lines: Vec::new(),
-        }
+        Self { sections: Vec::new() }
     }
 
-    /// Adds a figure.
+    /// Begins a section, to which all figures belong until the next one.
+    pub(super) fn begin(&mut self, name: &str) {
+        self.sections.push(Section {
+            name: name.to_owned(),
+            load_average: load_average(),
+            rows: Vec::new(),
+        });
+    }
+
+    /// Adds a figure that is compared with nothing.
     pub(super) fn line(&mut self, name: &str, figure: String) {
-        eprintln!("    {name}: {figure}");
-        self.lines.push((name.to_owned(), figure));
+        self.push([
+            name.to_owned(),
+            figure,
+            String::new(),
+            String::new(),
+            String::new(),
+        ]);
+    }
+
+    /// Adds a figure and how it compares; `value` is what the text `figure` says, in the unit of the bar.
+    pub(super) fn bar(&mut self, name: &str, figure: String, value: f64, bar: &Bar) {
+        let reached = bar.reached(value).to_string();
+        self.push([name.to_owned(), figure, bar.floor(), bar.aim(), reached]);
+    }
+
+    /// Adds a figure that could not be measured.
+    pub(super) fn missing(&mut self, name: &str, why: &str, bar: &Bar) {
+        // A row is one line, and a cell ends at a bar.
+        let why = why.replace(['\n', '|'], " ");
+        let figure = format!("not measured: {}", why.trim());
+        self.push([name.to_owned(), figure, bar.floor(), bar.aim(), "?".to_owned()]);
+    }
+
+    fn push(&mut self, row: [String; 5]) {
+        eprintln!("    {}", row.join(" | "));
+        if let Some(section) = self.sections.last_mut() {
+            section.rows.push(row);
+        }
     }
 
     /// Returns the whole as Markdown.
-    pub(super) fn markdown(&self, effort: Effort) -> Result<String> {
-        let cpu = read("/proc/cpuinfo");
-        let model = cpu
-            .lines()
-            .find_map(|line| line.strip_prefix("model name"))
-            .unwrap_or_default();
-        let model = model.trim_start_matches([' ', '\t', ':']);
-        let cores = std::thread::available_parallelism().context("cannot count the cores")?;
-        let quick = if effort.runs == FULL.runs { "" } else { " --quick" };
-        let send = Scenario::Send {
-            connections: 16,
-            seconds: effort.seconds,
-        }
-        .arguments()
-        .join(" ");
-        let facts = [
-            ("command", format!("`SQSLOAD=... cargo xtask bench{quick}`")),
-            (
-                "commit",
-                capture(
-                    Command::new("git")
-                        .current_dir(root())
-                        .args(["describe", "--always", "--dirty"]),
-                )?,
-            ),
-            (
-                "machine",
-                format!("{cores} x {model}, client and server share it"),
-            ),
-            ("kernel", capture(Command::new("uname").arg("-sr"))?),
-            ("file system of the data", file_system()?),
-            ("load average before", self.load_average.clone()),
-            (
-                "mode",
-                "release build, one node, durable (fdatasync before the answer) unless it says off"
-                    .to_owned(),
-            ),
-            (
-                "requests",
-                "100 B bodies, JSON protocol, SigV4 signed and verified".to_owned(),
-            ),
-            (
-                "load",
-                format!(
-                    "`sqsload {send} --sign real`, {} alternating runs, medians",
-                    effort.runs
-                ),
-            ),
-        ];
+    pub(super) fn markdown(&self, options: &Options) -> Result<String> {
         let mut text = String::from("| | |\n|-|-|\n");
-        for (name, fact) in facts {
+        for (name, fact) in facts(options)? {
             text += &format!("| {name} | {} |\n", fact.trim());
         }
-        text += "\n| figure | value |\n|-|-|\n";
-        for (name, figure) in &self.lines {
-            text += &format!("| {name} | {figure} |\n");
+        for section in &self.sections {
+            text += &format!(
+                "\n### {} (load average before: {})\n\n",
+                section.name, section.load_average
+            );
+            text += "| measure | figure | floor | aim | reached |\n|-|-|-|-|-|\n";
+            for row in &section.rows {
+                text += &format!("| {} |\n", row.join(" | "));
+            }
         }
         Ok(text)
     }
+}
+
+fn facts(options: &Options) -> Result<[(&'static str, String); 8]> {
+    let effort = options.effort;
+    let only = options.only.map(|word| format!(" --only {word}"));
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or_default();
+    let model = model.trim_start_matches([' ', '\t', ':']);
+    let cores = std::thread::available_parallelism().context("cannot count the cores")?;
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["describe", "--always", "--dirty"]);
+    Ok([
+        (
+            "command",
+            format!(
+                "`SQSLOAD=... cargo xtask bench{}{}`",
+                effort.flag,
+                only.unwrap_or_default()
+            ),
+        ),
+        ("commit", capture(&mut git)?),
+        (
+            "machine",
+            format!("{cores} x {model}, shared by server and client"),
+        ),
+        ("kernel", capture(Command::new("uname").arg("-sr"))?),
+        ("file system of the data", file_system()?),
+        (
+            "mode",
+            "release build, one node, durable (fdatasync before the answer) unless a line says off"
+                .to_owned(),
+        ),
+        (
+            "requests",
+            "100 B bodies, JSON protocol, SigV4 signed and verified, unless a line says --dev or a size"
+                .to_owned(),
+        ),
+        (
+            "load",
+            format!(
+                "`sqsload --threads 1 --sign real`; medians of {} alternating runs of {} s, or of {} requests of a kind \
+                 on one connection",
+                effort.runs, effort.seconds, effort.operations
+            ),
+        ),
+    ])
 }
 
 /// Returns the middle of the values.
@@ -103,6 +148,19 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// Returns a number with its thousands apart.
+pub(super) fn grouped(number: u32) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Returns the load of the last 1, 5 and 15 minutes.
 fn load_average() -> String {
     let text = read("/proc/loadavg");
@@ -112,11 +170,8 @@ fn load_average() -> String {
 
 fn file_system() -> Result<String> {
     let folder = crate::tools::target_dir();
-    capture(
-        Command::new("stat")
-            .args(["--file-system", "--format", "%T"])
-            .arg(folder),
-    )
+    let mut stat = Command::new("stat");
+    capture(stat.args(["--file-system", "--format", "%T"]).arg(folder))
 }
 
 fn read(path: &str) -> String {
@@ -125,12 +180,19 @@ fn read(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{grouped, median};
 
     #[test]
     fn the_median_is_the_middle() {
         assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
         assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
         assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(grouped(5), "5");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(5_000_000), "5,000,000");
     }
 }
