@@ -71,6 +71,11 @@ impl<T: Clone> CowVec<T> {
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
+
+    /// Returns the bytes that are allocated, chunks that a clone shares included.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.chunks.capacity() * size_of::<Arc<Vec<T>>>() + self.chunks.len() * chunk_bytes::<T>()
+    }
 }
 
 /// A queue in shared chunks whose elements keep their position: the first ever pushed has position 0.
@@ -145,12 +150,22 @@ impl<T: Clone> CowDeque<T> {
         self.chunks.get(offset / CHUNK)?.get(offset % CHUNK)
     }
 
+    /// Returns the bytes that are allocated, chunks that a clone shares included.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.chunks.capacity() * size_of::<Arc<Vec<T>>>() + self.chunks.len() * chunk_bytes::<T>()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks
             .iter()
             .flat_map(|chunk| chunk.iter())
             .skip(self.popped)
     }
+}
+
+/// A chunk: two counts and a vector, and what the vector holds.
+const fn chunk_bytes<T>() -> usize {
+    2 * size_of::<usize>() + size_of::<Vec<T>>() + CHUNK * size_of::<T>()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The fixed-size header of a message in the slab.
 
-use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Timestamp, WallTime};
+use types::{LogIndex, QueueId, Sequence, Timestamp, WallTime};
 
 use crate::PayloadId;
+use crate::history::NO_HISTORY;
 
 /// What a message is to a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,8 @@ pub(crate) enum Delivery {
     InFlight,
 }
 
-/// One message. A slot whose `queue` is 0 is free.
+/// What every message has. A slot whose `queue` is 0 is free. What a message has only after a delay, a receive or a
+/// move is its [`History`](crate::history::History), so that a message that waits stays small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) sequence: Sequence,
@@ -29,26 +31,18 @@ pub(crate) struct Header {
     pub(crate) sent: WallTime,
     /// What the message's age is counted from.
     pub(crate) age_from: Timestamp,
-    /// When a delay or lease ends; in the past for an available message.
-    pub(crate) visible_at: Timestamp,
-    /// When the present lease began, for the 12-hour rule.
-    pub(crate) leased_at: Timestamp,
-    /// 0 until the first receive.
-    pub(crate) first_received: WallTime,
-    /// The current lease; 0 if there is none to prove.
-    pub(crate) token: LeaseToken,
-    /// The queue it was dead-lettered from; 0 if it was not.
-    pub(crate) origin: QueueId,
-    /// Shown to clients; goes on through a dead-letter move.
-    pub(crate) receive_count: u32,
-    /// Compared with maxReceiveCount; 0 after any move.
-    pub(crate) receives_here: u32,
     /// Index of the message group; `NO_GROUP` on standard queues.
     pub(crate) group: u32,
+    /// Where the history lies; `NO_HISTORY` if there is none. Not part of the state: nothing depends on the place.
+    pub(crate) history: u32,
     pub(crate) delivery: Delivery,
-    /// The id that a move task gave the message.
-    pub(crate) message_id: Option<MessageId>,
+    /// For each line that the message can stand in, whether it stands among the returned messages there. Not part of
+    /// the state: rebuilt on load.
+    pub(crate) marks: u8,
 }
+
+// There is one for each message, received or not.
+const _: () = assert!(size_of::<Header>() <= 64);
 
 /// The group of a message that has none.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
@@ -63,16 +57,10 @@ impl Header {
         content_bytes: 0,
         sent: WallTime::from_millis(0),
         age_from: Timestamp::ZERO,
-        visible_at: Timestamp::ZERO,
-        leased_at: Timestamp::ZERO,
-        first_received: WallTime::from_millis(0),
-        token: LeaseToken(0),
-        origin: QueueId(0),
-        receive_count: 0,
-        receives_here: 0,
         group: NO_GROUP,
+        history: NO_HISTORY,
         delivery: Delivery::Available,
-        message_id: None,
+        marks: 0,
     };
 
     pub(crate) fn is_free(&self) -> bool {

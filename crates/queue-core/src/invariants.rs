@@ -6,6 +6,7 @@ use types::{QueueId, Slot};
 
 use crate::Partition;
 use crate::header::{Delivery, Header, NO_GROUP};
+use crate::history::NO_HISTORY;
 use crate::queue::{Counters, FairPlace, Queue};
 use crate::task::{MoveTask, TaskStatus};
 
@@ -23,8 +24,9 @@ impl Partition {
                 free += 1;
                 continue;
             }
-            if header.origin != QueueId(0) {
-                *origins.entry(header.origin).or_default() += 1;
+            let history = self.slab.history(slot);
+            if history.origin != QueueId(0) {
+                *origins.entry(history.origin).or_default() += 1;
             }
             if header.group != NO_GROUP {
                 *groups.entry(header.group).or_default() += 1;
@@ -41,9 +43,8 @@ impl Partition {
             *counters.entry(header.queue).or_default().of(header.delivery) += 1;
             if header.delivery != Delivery::Available {
                 hidden += 1;
-                let timer_at = self.slab.links(slot).timer_at;
                 assert!(
-                    timer_at <= header.visible_at,
+                    history.timer_at <= history.visible_at,
                     "slot {slot}: no timer for a hidden message"
                 );
             }
@@ -77,8 +78,22 @@ impl Partition {
         };
         let named: BTreeSet<_> = self.queues.values().filter_map(named).collect();
         assert_eq!(named, self.redrives, "queues that name a dead-letter queue");
+        self.check_histories();
         self.check_groups(&groups);
         self.check_tasks();
+    }
+
+    /// Checks that every history is of one message or free.
+    fn check_histories(&self) {
+        let named = self.slab.headers.iter().map(|header| header.history);
+        let named = named.filter(|place| *place != NO_HISTORY);
+        let mut places: Vec<_> = named.chain(self.slab.histories.free.iter().copied()).collect();
+        places.sort_unstable();
+        let all = 0..self.slab.histories.records.len();
+        assert!(
+            all.eq(places.iter().map(|place| *place as usize)),
+            "a history of no message, or of two"
+        );
     }
 
     fn check_groups(&self, messages: &BTreeMap<u32, u32>) {

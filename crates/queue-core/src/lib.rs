@@ -14,7 +14,9 @@
 
 mod attempts;
 pub mod attributes;
+mod chunked;
 mod codec;
+mod column;
 pub mod command;
 mod commands;
 pub mod content;
@@ -25,9 +27,11 @@ mod error;
 mod fair;
 mod group;
 mod header;
+mod history;
 mod invariants;
 mod lifecycle;
 mod line;
+mod memory;
 mod outcome;
 mod partition;
 mod queue;

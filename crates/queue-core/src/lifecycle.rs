@@ -4,20 +4,26 @@ use types::{LeaseToken, QueueId, Slot, Timestamp};
 
 use crate::group::Groups;
 use crate::header::{Delivery, Header, NO_GROUP};
+use crate::history::History;
 use crate::line::Whose;
 use crate::partition::Origin;
 use crate::timers::Lapse;
 use crate::{Effect, Partition};
 
 impl Partition {
-    /// Adds a message to its queue, with the lists and timers that its header asks for.
-    pub(crate) fn insert(&mut self, header: Header) -> Slot {
+    /// Adds a message to its queue, with the lists and timers that its header asks for. `visible_at` counts if it is
+    /// delayed.
+    pub(crate) fn insert(&mut self, header: Header, visible_at: Timestamp) -> Slot {
         let slot = self.slab.insert(header);
         self.enter(slot);
+        if header.delivery != Delivery::Available {
+            self.hidden += 1;
+            self.schedule(slot, visible_at);
+        }
         slot
     }
 
-    /// Enters the message of a slot into the lists of its queue. The slot is in no list.
+    /// Enters the message of a slot into the lists of its queue, but for a timer. The slot is in no list.
     fn enter(&mut self, slot: Slot) {
         let header = *self.slab.header(slot);
         let queue = self
@@ -44,25 +50,22 @@ impl Partition {
                 self.fair_enter(slot, &header);
             }
         }
-        if header.delivery != Delivery::Available {
-            self.hidden += 1;
-            self.schedule(slot);
-        }
         self.schedule_expiry(header.queue);
     }
 
-    /// Enters the end of a message's delay or lease, unless an earlier entry stands for it.
-    pub(crate) fn schedule(&mut self, slot: Slot) {
+    /// Says when a message's delay or lease ends, and enters that unless an earlier entry stands for it.
+    pub(crate) fn schedule(&mut self, slot: Slot, visible_at: Timestamp) {
         let header = self.slab.header(slot);
         let lapse = Lapse {
-            at: header.visible_at,
+            at: visible_at,
             queue: header.queue,
             sequence: header.sequence,
             slot,
         };
-        let links = self.slab.links_mut(slot);
-        if lapse.at < links.timer_at {
-            links.timer_at = lapse.at;
+        let history = self.slab.history_mut(slot);
+        history.visible_at = visible_at;
+        if visible_at < history.timer_at {
+            history.timer_at = visible_at;
             self.timers.push_lapse(lapse);
         }
     }
@@ -96,8 +99,7 @@ impl Partition {
         if header.delivery != Delivery::InFlight {
             self.change_delivery(slot, Delivery::InFlight);
         }
-        self.slab.header_mut(slot).visible_at = visible_at;
-        self.schedule(slot);
+        self.schedule(slot, visible_at);
         if self.queues[&header.queue].is_fifo() {
             self.refresh_group(header.group);
         }
@@ -161,7 +163,7 @@ impl Partition {
         if header.group != NO_GROUP {
             self.groups.release(header.group);
         }
-        self.release_origin(header.origin);
+        self.release_origin(self.slab.history(slot).origin);
         self.slab.release(slot);
         self.effects.push(Effect::Freed {
             slot,
@@ -228,6 +230,7 @@ impl Partition {
     /// Moves a message to the end of a dead-letter queue. Its content, age (but for FIFO), times and shown count stay.
     pub(crate) fn dead_letter(&mut self, slot: Slot, target: QueueId) {
         let old = *self.slab.header(slot);
+        let old_origin = self.slab.history(slot).origin;
         let source = self.queues.get(&old.queue).expect("a live message has a queue");
         let origin = Origin {
             key: source.key().clone(),
@@ -237,18 +240,23 @@ impl Partition {
         let is_fifo = source.is_fifo();
         let clock = self.clock;
         self.effects.push(Effect::DeadLettered { from: old.queue });
-        self.transfer(slot, target, |header| {
-            header.origin = old.queue;
+        self.transfer(slot, target, |header, history| {
+            history.origin = old.queue;
             if is_fifo {
                 header.age_from = clock;
             }
         });
-        self.release_origin(old.origin);
+        self.release_origin(old_origin);
     }
 
     /// Moves a message to the end of another queue of the same type, where it is available at once; `change` changes
     /// what else the move changes.
-    pub(crate) fn transfer(&mut self, slot: Slot, target: QueueId, change: impl FnOnce(&mut Header)) {
+    pub(crate) fn transfer(
+        &mut self,
+        slot: Slot,
+        target: QueueId,
+        change: impl FnOnce(&mut Header, &mut History),
+    ) {
         let old = *self.slab.header(slot);
         self.leave(slot);
         let queue = self.queues.get_mut(&target).expect("the caller found the queue");
@@ -256,16 +264,16 @@ impl Partition {
         let name = (old.group != NO_GROUP).then(|| self.groups.get(old.group).name.clone());
         let group = self.group_for(target, name.as_deref());
         self.slab.unlist(slot);
-        let clock = self.clock;
+        let mut history = *self.slab.history(slot);
+        history.receives_here = 0;
+        history.token = LeaseToken(0);
         let header = self.slab.header_mut(slot);
         header.queue = target;
         header.sequence = sequence;
         header.group = group;
-        header.receives_here = 0;
-        header.token = LeaseToken(0);
         header.delivery = Delivery::Available;
-        header.visible_at = clock;
-        change(header);
+        change(header, &mut history);
+        *self.slab.history_mut(slot) = history;
         self.enter(slot);
         // Counted down last: a queue may be its own dead-letter queue, and then both groups are one.
         if old.group != NO_GROUP {

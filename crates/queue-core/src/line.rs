@@ -1,10 +1,11 @@
 //! The available messages of a standard queue, or of one of its message groups, the oldest first.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use types::{QueueId, Sequence, Slot};
 
+use crate::chunked::ChunkedDeque;
 use crate::header::{Delivery, Header};
 use crate::slab::Slab;
 
@@ -45,7 +46,7 @@ impl Whose {
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     /// Messages that became available when they were added, in order.
-    fresh: VecDeque<Entry>,
+    fresh: ChunkedDeque<Entry>,
     /// Messages that became available later.
     returned: BinaryHeap<Reverse<(Sequence, Slot)>>,
 }
@@ -80,6 +81,12 @@ impl Line {
                 stays
             });
         }
+    }
+
+    /// Returns the bytes that are allocated.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let returned = self.returned.capacity() * size_of::<Reverse<(Sequence, Slot)>>();
+        self.fresh.memory_bytes() + returned
     }
 
     /// Takes the oldest available message.
@@ -145,15 +152,12 @@ fn is_available(header: Option<&Header>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use types::LeaseToken;
-
     use super::*;
 
     fn message(n: u64) -> Header {
         Header {
             sequence: Sequence(n),
             queue: QueueId(1),
-            token: LeaseToken(n),
             ..Header::FREE
         }
     }

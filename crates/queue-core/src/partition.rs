@@ -276,17 +276,18 @@ impl Partition {
             self.timers.pop_lapse();
             let is_current = self.slab.find(lapse.queue, lapse.sequence, lapse.slot).is_some()
                 && self.is_live(lapse.slot)
-                && self.slab.links(lapse.slot).timer_at == lapse.at;
+                && self.slab.history(lapse.slot).timer_at == lapse.at;
             if !is_current {
                 continue;
             }
-            self.slab.links_mut(lapse.slot).timer_at = Timestamp::NEVER;
-            let header = *self.slab.header(lapse.slot);
-            match header.delivery {
+            let history = self.slab.history_mut(lapse.slot);
+            history.timer_at = Timestamp::NEVER;
+            let visible_at = history.visible_at;
+            match self.slab.header(lapse.slot).delivery {
                 Delivery::Available => {}
                 // The timer stood under an earlier time than the true one: enter it again, under that.
-                Delivery::Delayed | Delivery::InFlight if header.visible_at > lapse.at => {
-                    self.schedule(lapse.slot);
+                Delivery::Delayed | Delivery::InFlight if visible_at > lapse.at => {
+                    self.schedule(lapse.slot, visible_at);
                 }
                 Delivery::Delayed | Delivery::InFlight => {
                     self.show(lapse.slot);
@@ -351,14 +352,14 @@ impl Partition {
             let header = slab.find(lapse.queue, lapse.sequence, lapse.slot);
             let queue = queues.get(&lapse.queue);
             let is_live = queue.is_some_and(|queue| lapse.sequence >= queue.record.floor)
-                && slab.links(lapse.slot).timer_at == lapse.at;
+                && slab.history(lapse.slot).timer_at == lapse.at;
             match header.map(|header| header.delivery) {
                 Some(Delivery::Delayed | Delivery::InFlight) => is_live,
                 // It was shown before its time. Its entry goes too, or those of many such messages would make every
                 // command clean again.
                 Some(Delivery::Available) => {
                     if is_live {
-                        slab.links_mut(lapse.slot).timer_at = Timestamp::NEVER;
+                        slab.history_mut(lapse.slot).timer_at = Timestamp::NEVER;
                     }
                     false
                 }

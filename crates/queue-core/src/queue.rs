@@ -1,13 +1,14 @@
 //! One queue: its attributes, its counters, and the orders in which its messages are received and expire.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use types::{QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime, limits};
 
 use crate::attempts::Attempts;
 use crate::attributes::QueueAttributes;
+use crate::chunked::ChunkedDeque;
 use crate::deduplication::Memory;
 use crate::header::Delivery;
 use crate::line::{Entry, Line};
@@ -95,7 +96,7 @@ pub struct Queue {
     /// Standard: groups that have available messages, in the order in which they are to be served.
     pub(crate) fair: BTreeSet<FairPlace>,
     /// All messages in the order of age, but for the late ones.
-    ages: VecDeque<Entry>,
+    ages: ChunkedDeque<Entry>,
     /// Messages that came with an age: dead-letter moves.
     late_ages: BinaryHeap<Reverse<(Timestamp, Sequence, Slot)>>,
     /// The age of the last of `ages`.
@@ -118,7 +119,7 @@ impl Queue {
             ready: BTreeMap::new(),
             line: Line::default(),
             fair: BTreeSet::new(),
-            ages: VecDeque::new(),
+            ages: ChunkedDeque::default(),
             late_ages: BinaryHeap::new(),
             last_age: Timestamp::ZERO,
             expiry_at: Timestamp::NEVER,
@@ -233,6 +234,12 @@ impl Queue {
         oldest.map(|(age_from, _, slot)| (age_from, slot))
     }
 
+    /// Returns the bytes that the lists of messages and the deduplication memory take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let late = self.late_ages.capacity() * size_of::<Reverse<(Timestamp, Sequence, Slot)>>();
+        self.line.memory_bytes() + self.ages.memory_bytes() + late + self.deduplication.memory_bytes()
+    }
+
     #[cfg(test)]
     pub(crate) fn late_ages_len(&self) -> usize {
         self.late_ages.len()
@@ -273,7 +280,7 @@ impl Queue {
         self.ready.clear();
         self.line = Line::default();
         self.fair.clear();
-        self.ages = VecDeque::new();
+        self.ages = ChunkedDeque::default();
         self.late_ages = BinaryHeap::new();
     }
 }

@@ -19,6 +19,7 @@ use crate::deduplication::{Accepted, Memory};
 use crate::entry::{handle, put_handle, repeat};
 use crate::group::{Group, Groups};
 use crate::header::{Delivery, Header, NO_GROUP};
+use crate::history::{self, Histories, History};
 use crate::partition::Origin;
 use crate::queue::{Queue, Record, Settings};
 use crate::slab::Slab;
@@ -36,6 +37,7 @@ const BLOCK: usize = 4_096;
 pub struct PartitionSnapshot {
     root: Root,
     headers: CowVec<Header>,
+    histories: CowVec<History>,
     free: CowVec<u32>,
     groups: CowVec<Group>,
     free_groups: CowVec<u32>,
@@ -119,6 +121,7 @@ impl Partition {
                 last_task: self.last_task,
             },
             headers: self.slab.headers.clone(),
+            histories: self.slab.histories.records.clone(),
             free: self.slab.free.clone(),
             groups: self.groups.groups.clone(),
             free_groups: self.groups.free.clone(),
@@ -153,7 +156,8 @@ impl Partition {
             _ => return Err(DecodeError::Invalid("snapshot header").into()),
         };
         let root: Root = postcard(&read_block(input)?)?;
-        let headers = read_vec(input, header)?;
+        let mut histories = Histories::default();
+        let headers = read_vec(input, |decoder| header(decoder, &mut histories))?;
         let free = read_vec(input, |decoder| decoder.u32())?;
         let groups = read_vec(input, group)?;
         let free_groups = read_vec(input, |decoder| decoder.u32())?;
@@ -170,7 +174,7 @@ impl Partition {
         let partition = Self {
             clock: root.clock,
             in_flight_max: root.in_flight_max,
-            slab: Slab::restore(headers, free),
+            slab: Slab::restore(headers, histories, free),
             groups: Groups::restore(groups, free_groups),
             names: queues
                 .iter()
@@ -286,7 +290,8 @@ impl Partition {
         }
         if header.delivery != Delivery::Available {
             self.hidden += 1;
-            self.schedule(slot);
+            let visible_at = self.slab.history(slot).visible_at;
+            self.schedule(slot, visible_at);
         }
     }
 
@@ -317,7 +322,9 @@ impl PartitionSnapshot {
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(MAGIC)?;
         write_block(out, &to_postcard(&self.root))?;
-        write_vec(out, &self.headers, stored_header::put)?;
+        write_vec(out, &self.headers, |out, header| {
+            stored_header::put(out, header, history::read(&self.histories, header.history));
+        })?;
         write_vec(out, &self.free, |out, slot| put_u32(out, *slot))?;
         write_vec(out, &self.groups, put_group)?;
         write_vec(out, &self.free_groups, |out, index| put_u32(out, *index))?;

@@ -1,18 +1,17 @@
-//! The header of a message as it stands in a snapshot: what every message has, then what it has only after a delay,
-//! a receive or a move. Drawn in `docs/formats/state.md`.
+//! A message as it stands in a snapshot: its header, then its history if it has one. Drawn in `docs/formats/state.md`.
 
 use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Timestamp, WallTime};
 
 use crate::codec::{DecodeError, Decoder, put_u32, put_u64};
 use crate::header::{Delivery, Header};
+use crate::history::{Histories, History, NO_HISTORY};
 
 const FRESH: u8 = 0;
 const HAS_HISTORY: u8 = 1;
 const HAS_MESSAGE_ID: u8 = 2;
 
-/// Writes a header. What is not said of a message is not written, however it came to be so: two headers of equal
-/// meaning have equal bytes.
-pub(crate) fn put(out: &mut Vec<u8>, header: &Header) {
+/// Writes a message. A history that says nothing is not written, so messages of equal meaning have equal bytes.
+pub(crate) fn put(out: &mut Vec<u8>, header: &Header, history: &History) {
     put_u64(out, header.queue.0);
     if header.is_free() {
         return;
@@ -25,32 +24,41 @@ pub(crate) fn put(out: &mut Vec<u8>, header: &Header) {
     put_u64(out, header.age_from.as_millis());
     put_u32(out, header.group);
     out.push(header.delivery.code());
-    let visible_at = match header.delivery {
+    put_history(out, &said(*history, header.delivery));
+}
+
+/// Returns the history without what says nothing.
+fn said(history: History, delivery: Delivery) -> History {
+    let visible_at = match delivery {
         Delivery::Available => Timestamp::ZERO,
-        Delivery::Delayed | Delivery::InFlight => header.visible_at,
+        Delivery::Delayed | Delivery::InFlight => history.visible_at,
     };
-    let times = [
-        visible_at.as_millis(),
-        header.leased_at.as_millis(),
-        header.first_received.as_millis(),
-        header.token.0,
-        header.origin.0,
-    ];
-    let counts = [header.receive_count, header.receives_here];
-    match header.message_id {
-        None if times == [0; 5] && counts == [0; 2] => return out.push(FRESH),
-        None => out.push(HAS_HISTORY),
-        Some(_) => out.push(HAS_MESSAGE_ID),
+    History {
+        visible_at,
+        timer_at: Timestamp::NEVER,
+        ..history
     }
-    times.iter().for_each(|time| put_u64(out, *time));
-    counts.iter().for_each(|count| put_u32(out, *count));
-    if let Some(message_id) = header.message_id {
+}
+
+fn put_history(out: &mut Vec<u8>, history: &History) {
+    if *history == History::NONE {
+        return out.push(FRESH);
+    }
+    out.push(history.message_id.map_or(HAS_HISTORY, |_| HAS_MESSAGE_ID));
+    put_u64(out, history.visible_at.as_millis());
+    put_u64(out, history.leased_at.as_millis());
+    put_u64(out, history.first_received.as_millis());
+    put_u64(out, history.token.0);
+    put_u64(out, history.origin.0);
+    put_u32(out, history.receive_count);
+    put_u32(out, history.receives_here);
+    if let Some(message_id) = history.message_id {
         out.extend_from_slice(message_id.as_bytes());
     }
 }
 
-/// Reads what [`put`] wrote.
-pub(crate) fn read(decoder: &mut Decoder<'_>) -> Result<Header, DecodeError> {
+/// Reads what [`put`] wrote, and adds the history.
+pub(crate) fn read(decoder: &mut Decoder<'_>, histories: &mut Histories) -> Result<Header, DecodeError> {
     let queue = QueueId(decoder.u64()?);
     if queue == QueueId(0) {
         return Ok(Header::FREE);
@@ -64,14 +72,20 @@ pub(crate) fn read(decoder: &mut Decoder<'_>) -> Result<Header, DecodeError> {
         sent: WallTime::from_millis(decoder.u64()?),
         age_from: Timestamp::from_millis(decoder.u64()?),
         group: decoder.u32()?,
+        history: NO_HISTORY,
         delivery: delivery(decoder)?,
-        ..Header::FREE
+        marks: 0,
     };
+    let history = history(decoder)?;
+    Ok(add(histories, header, history))
+}
+
+fn history(decoder: &mut Decoder<'_>) -> Result<History, DecodeError> {
     let kind = decoder.u8()?;
     if kind == FRESH {
-        return Ok(header);
+        return Ok(History::NONE);
     }
-    Ok(Header {
+    Ok(History {
         visible_at: Timestamp::from_millis(decoder.u64()?),
         leased_at: Timestamp::from_millis(decoder.u64()?),
         first_received: WallTime::from_millis(decoder.u64()?),
@@ -82,26 +96,23 @@ pub(crate) fn read(decoder: &mut Decoder<'_>) -> Result<Header, DecodeError> {
         message_id: match kind {
             HAS_HISTORY => None,
             HAS_MESSAGE_ID => Some(MessageId::from_bytes(decoder.array()?)),
-            _ => return Err(DecodeError::Invalid("kind of header")),
+            _ => return Err(DecodeError::Invalid("kind of history")),
         },
-        ..header
+        timer_at: Timestamp::NEVER,
     })
 }
 
-/// Reads a header of a snapshot of version 1. A message that a task moved has its id in its content there.
-pub(crate) fn read_1(decoder: &mut Decoder<'_>) -> Result<Header, DecodeError> {
+/// Reads a message of a snapshot of version 1. One that a task moved has its id in its content there.
+pub(crate) fn read_1(decoder: &mut Decoder<'_>, histories: &mut Histories) -> Result<Header, DecodeError> {
     let queue = QueueId(decoder.u64()?);
     if queue == QueueId(0) {
         return Ok(Header::FREE);
     }
-    Ok(Header {
-        queue,
-        sequence: Sequence(decoder.u64()?),
-        index: LogIndex(decoder.u64()?),
-        ordinal: decoder.u32()?,
-        content_bytes: decoder.u32()?,
-        sent: WallTime::from_millis(decoder.u64()?),
-        age_from: Timestamp::from_millis(decoder.u64()?),
+    let (sequence, index) = (Sequence(decoder.u64()?), LogIndex(decoder.u64()?));
+    let (ordinal, content_bytes) = (decoder.u32()?, decoder.u32()?);
+    let sent = WallTime::from_millis(decoder.u64()?);
+    let age_from = Timestamp::from_millis(decoder.u64()?);
+    let history = History {
         visible_at: Timestamp::from_millis(decoder.u64()?),
         leased_at: Timestamp::from_millis(decoder.u64()?),
         first_received: WallTime::from_millis(decoder.u64()?),
@@ -109,12 +120,37 @@ pub(crate) fn read_1(decoder: &mut Decoder<'_>) -> Result<Header, DecodeError> {
         origin: QueueId(decoder.u64()?),
         receive_count: decoder.u32()?,
         receives_here: decoder.u32()?,
-        group: decoder.u32()?,
-        delivery: delivery(decoder)?,
         message_id: None,
-    })
+        timer_at: Timestamp::NEVER,
+    };
+    let header = Header {
+        sequence,
+        queue,
+        index,
+        ordinal,
+        content_bytes,
+        sent,
+        age_from,
+        group: decoder.u32()?,
+        history: NO_HISTORY,
+        delivery: delivery(decoder)?,
+        marks: 0,
+    };
+    Ok(add(histories, header, history))
 }
 
 fn delivery(decoder: &mut Decoder<'_>) -> Result<Delivery, DecodeError> {
     Delivery::from_code(decoder.u8()?).ok_or(DecodeError::Invalid("delivery state"))
+}
+
+/// A hidden message has a history, whatever it says: its timer stands there.
+fn add(histories: &mut Histories, header: Header, history: History) -> Header {
+    let history = said(history, header.delivery);
+    if header.delivery == Delivery::Available && history == History::NONE {
+        return header;
+    }
+    Header {
+        history: histories.insert(history),
+        ..header
+    }
 }

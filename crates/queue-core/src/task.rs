@@ -243,7 +243,7 @@ impl Partition {
 
     fn task_target(&self, key: (QueueId, u64), slot: Slot) -> Result<QueueId, TaskFailure> {
         let destination = self.tasks.get(&key).and_then(|task| task.destination.as_ref());
-        let origin = self.slab.header(slot).origin;
+        let origin = self.slab.history(slot).origin;
         let name = match destination {
             Some(name) => name,
             None => self
@@ -272,14 +272,14 @@ impl Partition {
         task.moved += 1;
         let message_id = new_id(&task.id, task.moved);
         let (clock, wall) = (self.clock, self.wall);
-        let origin = self.slab.header(slot).origin;
-        self.transfer(slot, target, |header| {
+        let origin = self.slab.history(slot).origin;
+        self.transfer(slot, target, |header, history| {
             header.sent = wall;
             header.age_from = clock;
-            header.first_received = WallTime::from_millis(0);
-            header.receive_count = 0;
-            header.origin = QueueId(0);
-            header.message_id = Some(message_id);
+            history.first_received = WallTime::from_millis(0);
+            history.receive_count = 0;
+            history.origin = QueueId(0);
+            history.message_id = Some(message_id);
         });
         self.release_origin(origin);
     }

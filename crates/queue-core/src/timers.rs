@@ -60,4 +60,10 @@ impl Timers {
     pub(crate) fn pop_expiry(&mut self) {
         self.expiries.pop();
     }
+
+    /// Returns the bytes that are allocated.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let expiries = self.expiries.capacity() * size_of::<Reverse<(Timestamp, QueueId)>>();
+        self.lapses.capacity() * size_of::<Reverse<Lapse>>() + expiries
+    }
 }

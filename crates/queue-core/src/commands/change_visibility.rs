@@ -31,9 +31,9 @@ fn change(
     let slot = partition
         .resolve(handle)
         .ok_or(QueueError::VisibilityNotChangeable)?;
-    let header = *partition.slab.header(slot);
-    let is_current = header.token == handle.token;
-    let is_in_flight = header.delivery == Delivery::InFlight;
+    let history = partition.slab.history(slot);
+    let is_current = history.token == handle.token;
+    let is_in_flight = partition.slab.header(slot).delivery == Delivery::InFlight;
     if is_fifo && !(is_current && is_in_flight) {
         return Err(QueueError::VisibilityNotChangeable);
     }
@@ -44,7 +44,7 @@ fn change(
     }
     let until = partition.clock.plus_seconds(seconds);
     let max_seconds = limits::VISIBILITY_SECONDS_MAX;
-    if until > header.leased_at.plus_seconds(max_seconds) {
+    if until > history.leased_at.plus_seconds(max_seconds) {
         return Err(QueueError::VisibilityTooLong { max_seconds });
     }
     match (seconds, is_in_flight) {

@@ -26,9 +26,8 @@ fn delete(partition: &mut Partition, id: QueueId, is_fifo: bool, handle: &Handle
     let Some(slot) = partition.resolve(handle) else {
         return Ok(());
     };
-    let header = partition.slab.header(slot);
-    let is_in_flight = header.delivery == Delivery::InFlight;
-    let is_current = header.token == handle.token;
+    let is_in_flight = partition.slab.header(slot).delivery == Delivery::InFlight;
+    let is_current = partition.slab.history(slot).token == handle.token;
     if is_fifo && !(is_current && is_in_flight) {
         return Err(QueueError::ReceiptExpired);
     }

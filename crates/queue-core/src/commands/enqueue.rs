@@ -1,10 +1,11 @@
 //! Enqueue: adds messages, each with its own result.
 
-use types::{LeaseToken, QueueId, Timestamp, WallTime};
+use types::QueueId;
 
 use crate::command::EnqueueEntry;
 use crate::deduplication::{self, Accepted, Key};
 use crate::header::{Delivery, Header};
+use crate::history::NO_HISTORY;
 use crate::queue::Queue;
 use crate::{Context, Enqueued, Outcome, Partition, QueueError};
 
@@ -84,7 +85,7 @@ fn add(
         });
     }
     let group = partition.group_for(id, entry.group.as_deref());
-    let slot = partition.insert(Header {
+    let header = Header {
         sequence,
         queue: id,
         index: context.index,
@@ -92,21 +93,16 @@ fn add(
         content_bytes: u32::try_from(entry.content.len()).unwrap_or(u32::MAX),
         sent: context.wall,
         age_from: clock,
-        visible_at: clock.plus_seconds(delay_seconds),
-        leased_at: Timestamp::ZERO,
-        first_received: WallTime::from_millis(0),
-        token: LeaseToken(0),
-        origin: QueueId(0),
-        receive_count: 0,
-        receives_here: 0,
         group,
+        history: NO_HISTORY,
         delivery: if delay_seconds > 0 {
             Delivery::Delayed
         } else {
             Delivery::Available
         },
-        message_id: None,
-    });
+        marks: 0,
+    };
+    let slot = partition.insert(header, clock.plus_seconds(delay_seconds));
     Ok(Enqueued {
         message_id: entry.message_id,
         sequence,

@@ -37,12 +37,10 @@ fn give_back(partition: &mut Partition, is_fifo: bool, handle: &Handle) {
     let Some(slot) = uncount(partition, handle) else {
         return;
     };
-    let clock = partition.clock;
-    let header = partition.slab.header_mut(slot);
+    let header = partition.slab.header(slot);
     if header.delivery != Delivery::InFlight {
         return;
     }
-    header.visible_at = clock;
     let group = header.group;
     partition.show(slot);
     if is_fifo {
@@ -53,16 +51,16 @@ fn give_back(partition: &mut Partition, is_fifo: bool, handle: &Handle) {
 /// Takes back the counts of one receive, and its handle; none if the handle is no longer current.
 fn uncount(partition: &mut Partition, handle: &Handle) -> Option<Slot> {
     let slot = partition.resolve(handle)?;
-    let header = partition.slab.header_mut(slot);
-    if header.token != handle.token {
+    if partition.slab.history(slot).token != handle.token {
         return None;
     }
+    let history = partition.slab.history_mut(slot);
     // Nobody holds the handle, and giving it back twice must count once.
-    header.token = LeaseToken(0);
-    header.receive_count -= 1;
-    header.receives_here = header.receives_here.saturating_sub(1);
-    if header.receive_count == 0 {
-        header.first_received = WallTime::from_millis(0);
+    history.token = LeaseToken(0);
+    history.receive_count -= 1;
+    history.receives_here = history.receives_here.saturating_sub(1);
+    if history.receive_count == 0 {
+        history.first_received = WallTime::from_millis(0);
     }
     Some(slot)
 }

@@ -87,7 +87,7 @@ pub(super) fn apply(
 fn was_given_back(partition: &Partition, earlier: &Attempt) -> bool {
     earlier.handles.iter().any(|handle| {
         let slot = partition.resolve(handle);
-        slot.is_some_and(|slot| partition.slab.header(slot).token == LeaseToken(0))
+        slot.is_some_and(|slot| partition.slab.history(slot).token == LeaseToken(0))
     })
 }
 
@@ -100,10 +100,10 @@ fn repeat(
 ) -> Result<Vec<Delivery>, QueueError> {
     let is_unchanged = |handle: &Handle| {
         partition.resolve(handle).is_some_and(|slot| {
-            let header = partition.slab.header(slot);
-            header.token == handle.token
-                && header.delivery == State::InFlight
-                && header.visible_at == earlier.visible_at
+            let history = partition.slab.history(slot);
+            history.token == handle.token
+                && partition.slab.header(slot).delivery == State::InFlight
+                && history.visible_at == earlier.visible_at
         })
     };
     if !earlier.handles.iter().all(is_unchanged) {
@@ -113,7 +113,7 @@ fn repeat(
     let visible_at = clock.plus_seconds(timeout);
     let mut taken = Vec::with_capacity(earlier.handles.len());
     for handle in &earlier.handles {
-        partition.slab.header_mut(handle.slot).leased_at = clock;
+        partition.slab.history_mut(handle.slot).leased_at = clock;
         if timeout > 0 {
             partition.hide(handle.slot, visible_at);
         } else {
@@ -255,11 +255,10 @@ impl Take<'_> {
             self.partition.remove(slot);
             return Step::Gone;
         }
-        let is_spent = |max_receive_count| header.receives_here >= max_receive_count;
         let policy = attributes
             .redrive_policy
             .as_ref()
-            .filter(|policy| is_spent(policy.max_receive_count));
+            .filter(|policy| self.partition.slab.history(slot).receives_here >= policy.max_receive_count);
         let Some(target) = policy.and_then(|policy| self.partition.dead_letter_target(self.id, policy))
         else {
             return Step::Taken(slot);
@@ -277,13 +276,13 @@ impl Take<'_> {
         let partition = &mut *self.partition;
         let clock = partition.clock;
         partition.last_token = partition.last_token.next();
-        let header = partition.slab.header_mut(slot);
-        header.token = partition.last_token;
-        header.leased_at = clock;
-        header.receive_count = header.receive_count.saturating_add(1);
-        header.receives_here = header.receives_here.saturating_add(1);
-        if header.first_received.as_millis() == 0 {
-            header.first_received = self.context.wall;
+        let history = partition.slab.history_mut(slot);
+        history.token = partition.last_token;
+        history.leased_at = clock;
+        history.receive_count = history.receive_count.saturating_add(1);
+        history.receives_here = history.receives_here.saturating_add(1);
+        if history.first_received.as_millis() == 0 {
+            history.first_received = self.context.wall;
         }
         if self.timeout > 0 {
             partition.hide(slot, clock.plus_seconds(self.timeout));
@@ -296,21 +295,21 @@ impl Take<'_> {
 impl Partition {
     /// Says what the client is told of a message that it was given.
     fn delivery(&self, id: QueueId, slot: Slot) -> Delivery {
-        let header = self.slab.header(slot);
+        let (header, history) = (self.slab.header(slot), self.slab.history(slot));
         Delivery {
             handle: Handle {
                 queue: id,
                 slot,
                 sequence: header.sequence,
-                token: header.token,
+                token: history.token,
             },
-            receive_count: header.receive_count,
+            receive_count: history.receive_count,
             sent: header.sent,
-            first_received: header.first_received,
-            dead_letter_source: self.origins.get(&header.origin).map(|origin| origin.key.clone()),
+            first_received: history.first_received,
+            dead_letter_source: self.origins.get(&history.origin).map(|origin| origin.key.clone()),
             payload: header.payload(),
             content_bytes: header.content_bytes,
-            message_id: header.message_id,
+            message_id: history.message_id,
         }
     }
 

@@ -50,8 +50,7 @@ fn delay_anew(partition: &mut Partition, id: QueueId, delay_seconds: u32) {
         if visible_at <= partition.clock {
             partition.show(slot);
         } else {
-            partition.slab.header_mut(slot).visible_at = visible_at;
-            partition.schedule(slot);
+            partition.schedule(slot, visible_at);
         }
     }
 }

@@ -301,6 +301,14 @@ impl Model {
         messages.map(|message| (message.slot, message.message_id))
     }
 
+    /// Returns slot and queue of every message, its sequence if that is known, its content and the length of that.
+    pub(crate) fn payloads(&self) -> impl Iterator<Item = (u32, QueueId, Option<u64>, (PayloadId, u32))> {
+        self.queues.iter().flat_map(|queue| {
+            let of_message = |m: &Message| (m.slot, queue.id, m.sequence, m.payload);
+            queue.messages.iter().map(of_message)
+        })
+    }
+
     /// Returns the message of a handle and whether the handle is of its newest receive.
     pub(crate) fn message(&self, handle: &Handle) -> Option<(&Message, bool)> {
         let queue = self.queues.iter().find(|queue| queue.id == handle.queue)?;

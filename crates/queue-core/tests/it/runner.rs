@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use queue_core::{
     Applied, Command, Context, Counters, Effect, Entry, EntryEncoder, MoveTask, Outcome, Partition,
 };
-use types::{MessageId, QueueId, Timestamp};
+use types::{MessageId, QueueId, Slot, Timestamp};
 
 use crate::model::check::must_be;
 use crate::model::{Coverage, Model, Verdict};
@@ -138,6 +138,7 @@ impl<S: Subject> Run<S> {
         for (slot, id) in self.model.message_ids() {
             must_be("id in a content", &self.contents.get(&slot), &Some(&id))?;
         }
+        self.compare_payloads()?;
         self.subject.partition().check_invariants();
         for queue in 0..QUEUES {
             let found = self.subject.partition().queue_id(&key(queue));
@@ -178,6 +179,26 @@ impl<S: Subject> Run<S> {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Every message that is there names its content, and no other slot that a content is kept for does.
+    fn compare_payloads(&self) -> Verdict {
+        let partition = self.subject.partition();
+        let shown = self.contents.keys().filter_map(|slot| {
+            let payload = partition.payload(Slot(*slot))?;
+            Some((*slot, payload.queue, (payload.id, payload.content_bytes)))
+        });
+        let mut known: Vec<_> = self.model.payloads().collect();
+        known.sort_unstable_by_key(|(slot, ..)| *slot);
+        for (slot, _, sequence, _) in &known {
+            let payload = partition.payload(Slot(*slot));
+            let shown = payload.map(|payload| payload.sequence.0);
+            must_be("sequence of a payload", &shown, &sequence.or(shown))?;
+        }
+        let known = known
+            .into_iter()
+            .map(|(slot, queue, _, payload)| (slot, queue, payload));
+        must_be("payloads", &shown.collect::<Vec<_>>(), &known.collect())
     }
 
     fn compare_tasks(&self, source: QueueId) -> Verdict {
