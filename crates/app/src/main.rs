@@ -19,9 +19,11 @@ fn main() -> ExitCode {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve)
+        .subcommand(cli::bench_command())
         .get_matches();
     match matches.subcommand() {
         Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
+        Some(("bench", arguments)) => cli::run_bench(arguments),
         Some(_) | None => ExitCode::from(ConfigError::EXIT_CODE),
     }
 }

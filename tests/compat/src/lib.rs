@@ -14,8 +14,8 @@ mod sqs;
 
 pub use clients::{Client, aws_cli, run_client, run_example};
 pub use http::{Connection, Reply};
-pub use process::{run_to_end, wait_for};
+pub use process::{interrupt, run_to_end, wait_for, wait_for_end};
 pub use random::Random;
 pub use scratch::Scratch;
-pub use server::{ACCESS_KEY_ID, ACCOUNT, Launch, SECRET_ACCESS_KEY, Server};
+pub use server::{ACCESS_KEY_ID, ACCOUNT, Launch, SECRET_ACCESS_KEY, Server, holdfast};
 pub use sqs::{Refusal, Sqs, decode, post_json};

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scratch::Scratch;
 
@@ -31,13 +32,24 @@ pub fn wait_for<T>(
 }
 
 /// Waits until `child` has ended, and kills it when `limit` has passed.
-pub(crate) fn wait_for_end(child: &mut Child, limit: Duration) -> Result<ExitStatus> {
+pub fn wait_for_end(child: &mut Child, limit: Duration) -> Result<ExitStatus> {
     let ended = wait_for("the end of a process", limit, || Ok(child.try_wait()?));
     if ended.is_err() {
         child.kill().context("cannot kill a process that did not end")?;
         child.wait().context("cannot wait for a killed process")?;
     }
     ended
+}
+
+/// Sends the signal of Ctrl-C.
+pub fn interrupt(child: &Child) -> Result<()> {
+    signal(child, Signal::INT)
+}
+
+/// Sends a signal to a process that was started here.
+pub(crate) fn signal(child: &Child, signal: Signal) -> Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.context("no process id")?, signal).context("cannot signal a process")
 }
 
 /// Runs `command` until it ends by itself and returns what it wrote; it is killed when `limit` has passed.

@@ -8,11 +8,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::http::{Connection, Reply};
-use crate::process::{wait_for, wait_for_end};
+use crate::process::{signal, wait_for, wait_for_end};
 use crate::scratch::{Scratch, profile_dir};
 use crate::sqs::Sqs;
 
@@ -74,19 +74,7 @@ impl Launch {
 
     /// Returns the command that starts the binary of this build with free ports and its data in `home`.
     pub fn command(&self, home: &Path) -> Result<Command> {
-        let program = profile_dir()?.join("holdfast");
-        ensure!(
-            program.is_file(),
-            "{} is missing: run `cargo xtask test`, or `cargo build --workspace --bins --tests` first",
-            program.display()
-        );
-        let mut command = Command::new(program);
-        for (variable, _) in env::vars_os() {
-            // Settings of whoever runs the tests would change what is tested.
-            if variable.to_string_lossy().starts_with("HOLDFAST_") {
-                command.env_remove(variable);
-            }
-        }
+        let mut command = holdfast()?;
         command
             .args(["serve", "--port", "0", "--control-port", "0", "--data-dir"])
             .arg(data_dir(home));
@@ -200,11 +188,7 @@ impl Server {
 
     /// Asks the process to stop, as an init system does, and does not wait.
     pub fn ask_to_stop(&self) -> Result<()> {
-        let pid = i32::try_from(self.child.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .context("no process id")?;
-        kill_process(pid, Signal::TERM).context("cannot signal the server")
+        signal(&self.child, Signal::TERM)
     }
 
     /// Waits until the process has ended by itself.
@@ -282,6 +266,24 @@ fn spawn(launch: &Launch, home: &Path) -> Result<Child> {
         .stderr(log)
         .spawn()
         .context("cannot start holdfast")
+}
+
+/// Returns a command of the binary of this build, without settings of whoever runs the tests.
+pub fn holdfast() -> Result<Command> {
+    let program = profile_dir()?.join("holdfast");
+    ensure!(
+        program.is_file(),
+        "{} is missing: run `cargo xtask test`, or `cargo build --workspace --bins --tests` first",
+        program.display()
+    );
+    let mut command = Command::new(program);
+    for (variable, _) in env::vars_os() {
+        // They would change what is tested.
+        if variable.to_string_lossy().starts_with("HOLDFAST_") {
+            command.env_remove(variable);
+        }
+    }
+    Ok(command)
 }
 
 fn data_dir(home: &Path) -> PathBuf {

@@ -4,6 +4,7 @@
 
 mod addresses;
 mod bad_input;
+mod bench;
 mod clients;
 mod crash;
 mod lifecycle;
