@@ -10,6 +10,7 @@ mod process;
 mod random;
 mod scratch;
 mod server;
+mod small_disk;
 mod sqs;
 
 pub use clients::{Client, aws_cli, run_client, run_example};

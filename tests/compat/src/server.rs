@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::http::{Connection, Reply};
 use crate::process::{signal, wait_for, wait_for_end};
 use crate::scratch::{Scratch, profile_dir};
+use crate::small_disk::SmallDisk;
 use crate::sqs::Sqs;
 
 /// The account of the key in the config file of [`Launch::with_keys`].
@@ -33,6 +34,7 @@ pub struct Launch {
     arguments: Vec<String>,
     variables: Vec<(String, String)>,
     with_keys: bool,
+    disk_mebibytes: Option<u32>,
 }
 
 impl Launch {
@@ -55,6 +57,7 @@ impl Launch {
             arguments: Vec::new(),
             variables: Vec::new(),
             with_keys: true,
+            disk_mebibytes: None,
         }
     }
 
@@ -69,6 +72,13 @@ impl Launch {
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Gives the data directory a file system of its own, of this size.
+    #[must_use]
+    pub fn small_disk(mut self, mebibytes: u32) -> Self {
+        self.disk_mebibytes = Some(mebibytes);
         self
     }
 
@@ -93,6 +103,8 @@ impl Launch {
 #[derive(Debug)]
 pub struct Server {
     launch: Launch,
+    // Before the directory that it is mounted in.
+    _disk: Option<SmallDisk>,
     home: Scratch,
     child: Child,
     sqs: SocketAddr,
@@ -103,10 +115,13 @@ impl Server {
     /// Starts a server on an empty data directory and waits until it can serve.
     pub fn start(launch: Launch) -> Result<Self> {
         let home = Scratch::new("server")?;
+        let mount = |mebibytes| SmallDisk::mount(&data_dir(home.path()), mebibytes);
+        let disk = launch.disk_mebibytes.map(mount).transpose()?;
         let child = spawn(&launch, home.path())?;
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut server = Self {
             launch,
+            _disk: disk,
             home,
             child,
             sqs: unknown,

@@ -30,8 +30,13 @@ fn every_answered_call_survives_kill_9() -> Result<()> {
     let started = Instant::now();
     let ledger = Mutex::new(Ledger::default());
     let mut random = Random::new(SEED);
-    // Small files, so that crashes also hit the change from one to the next.
-    let mut server = Server::start(Launch::dev().variable("HOLDFAST_SEGMENT_BYTES", "1MiB"))?;
+    // Small files and many snapshots, so that crashes also hit the change from one to the next, and copies forward. Most
+    // contents are read from the disk.
+    let launch = Launch::dev()
+        .variable("HOLDFAST_SEGMENT_BYTES", "1MiB")
+        .variable("HOLDFAST_SNAPSHOT_LOG_BYTES", "256KiB")
+        .variable("HOLDFAST_CACHE_BYTES", "64KiB");
+    let mut server = Server::start(launch)?;
     server.sqs().create_queue(QUEUE, json!({}))?;
     let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, SEED)).collect();
 
