@@ -16,6 +16,7 @@ use types::{MessageId, QueueKey, QueueName, TenantId, WallTime};
 
 use crate::fetch::{Fetched, fetch};
 use crate::inbox::Refusal;
+use crate::progress::Progress;
 use crate::request::{
     Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, Taken, WaiterId,
 };
@@ -115,6 +116,11 @@ impl Broker {
     /// Returns what the broker is doing.
     pub fn status(&self) -> Status {
         self.shared.status()
+    }
+
+    /// Returns how far the start has come with reading the log.
+    pub fn progress(&self) -> &Progress {
+        &self.shared.progress
     }
 
     /// Starts a commit on the commit thread if requests wait.
@@ -297,6 +303,9 @@ impl Broker {
         key: QueueKey,
         entries: Vec<EnqueueEntry>,
     ) -> Result<Vec<Result<Enqueued, QueueError>>, BrokerError> {
+        let bytes = entries.iter().map(|entry| entry.content.len() as u64).sum();
+        let reserved = self.shared.budget.reserve(key.tenant, bytes);
+        let _reserved = reserved.ok_or(BrokerError::Overloaded)?;
         let reply = self.ask(Request::Enqueue { key, entries }).await?;
         if let Reply::Enqueued(results) = reply {
             Ok(results)
@@ -307,6 +316,7 @@ impl Broker {
 
     /// Takes messages, waiting for the first if asked to. Dropping the future gives back what was taken for it.
     pub async fn receive(&self, key: QueueKey, options: ReceiveOptions) -> Result<Received, BrokerError> {
+        let tenant = key.tenant;
         let waiter = WaiterId(self.last_waiter.fetch_add(1, Ordering::Relaxed));
         let receive = Receive {
             waiter,
@@ -323,17 +333,25 @@ impl Broker {
             reply: Some(reply),
         };
         match poll.await {
-            Some(Reply::Received(taken)) => Ok(self.fetched(taken).await),
+            Some(Reply::Received(taken)) => self.fetched(tenant, taken).await,
             Some(other) => Err(refusal(other)),
             None => Err(BrokerError::Unknown),
         }
     }
 
     /// Brings the contents of taken messages into memory. Those that are damaged are left out of the answer.
-    async fn fetched(&self, taken: Vec<Taken>) -> Received {
-        let handles = taken.iter().map(|taken| taken.delivery.handle).collect();
+    async fn fetched(&self, tenant: TenantId, taken: Vec<Taken>) -> Result<Received, BrokerError> {
+        let handles = taken.iter().map(|taken| taken.delivery.handle);
+        let bytes = taken
+            .iter()
+            .map(|taken| u64::from(taken.delivery.content_bytes))
+            .sum();
+        let Some(reserved) = self.shared.budget.reserve(tenant, bytes) else {
+            give_back(&self.shared, handles);
+            return Err(BrokerError::Overloaded);
+        };
         // From here on a client that goes gives everything back.
-        let mut take = Take::new(self.shared.clone(), handles);
+        let mut take = Take::new(self.shared.clone(), handles.collect(), reserved);
         let Fetched {
             messages,
             damaged,
@@ -347,7 +365,7 @@ impl Broker {
             give_back(&self.shared, blocked.into_iter());
         }
         let take = (!messages.is_empty()).then_some(take);
-        Received { messages, take }
+        Ok(Received { messages, take })
     }
 
     /// Deletes received messages; each has its own result.

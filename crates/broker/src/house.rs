@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use journal::{JournalError, Prepared, SnapshotReceipt, SnapshotSink};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use types::WallTime;
 
 use crate::contents::ContentsSnapshot;
@@ -16,7 +17,7 @@ use crate::copies;
 use crate::evacuation::{Evacuation, ReadContent, ReadContents};
 use crate::replay::write_snapshot;
 use crate::room::Room;
-use crate::turn::Committer;
+use crate::turn::{Committer, Shared};
 
 /// Idle time after which the log is sealed.
 const SEAL_AFTER: Duration = Duration::from_millis(100);
@@ -35,11 +36,32 @@ enum Finished {
         seconds: f64,
     },
     Read(ReadContents),
+    /// The thread could not be started, or has panicked.
+    Lost,
+}
+
+/// Hands a result back when its thread ends, however that is.
+struct HandBack {
+    shared: Arc<Shared>,
+    finished: Sender<Finished>,
+    result: Finished,
+}
+
+impl Drop for HandBack {
+    fn drop(&mut self) {
+        let result = std::mem::replace(&mut self.result, Finished::Lost);
+        // The receiver is gone only when the commit thread has ended, and then nobody needs the result.
+        if self.finished.send(result).is_ok() {
+            self.shared.inbox.nudge();
+        }
+    }
 }
 
 /// What is under way, and when to look at it again.
 pub(crate) struct House {
     finished: (Sender<Finished>, Receiver<Finished>),
+    /// Threads that have not handed their result back.
+    running: usize,
     is_snapshot_running: bool,
     snapshot_bytes: u64,
     /// In monotonic time; until then nothing is begun.
@@ -60,6 +82,7 @@ impl House {
     pub(crate) fn new(reserve_bytes: Option<u64>) -> Self {
         Self {
             finished: channel(),
+            running: 0,
             is_snapshot_running: false,
             snapshot_bytes: 0,
             from: Duration::ZERO,
@@ -92,6 +115,7 @@ impl Committer {
     /// Takes what other threads finished, starts what is due, seals an idle log.
     pub(crate) fn keep_house(&mut self) -> Result<(), JournalError> {
         while let Ok(finished) = self.house.finished.1.try_recv() {
+            self.house.running -= 1;
             match finished {
                 Finished::Prepared(prepared) => match self.journal.install(prepared) {
                     Ok(()) => {}
@@ -103,6 +127,9 @@ impl Committer {
                 },
                 Finished::Snapshot { result, seconds } => self.complete_snapshot(result, seconds)?,
                 Finished::Read(read) => self.copy_forward(read)?,
+                Finished::Lost => {
+                    error!("housekeeping was not done: its thread could not be started, or has panicked")
+                }
             }
         }
         self.look_for_room();
@@ -120,6 +147,13 @@ impl Committer {
             self.house.unsealed_since = None;
         }
         Ok(())
+    }
+
+    /// Waits for the threads that still run: whoever opens the directory next must be alone in it.
+    pub(crate) fn leave_house(&mut self) {
+        while self.house.running > 0 && self.house.finished.1.recv().is_ok() {
+            self.house.running -= 1;
+        }
     }
 
     fn pause_house(&mut self) {
@@ -315,14 +349,15 @@ impl Committer {
     }
 
     /// Runs work on a thread of its own. Returns whether it was started.
-    fn spawn(&self, name: &str, work: impl FnOnce() -> Finished + Send + 'static) -> bool {
-        let (shared, finished) = (self.shared.clone(), self.house.finished.0.clone());
-        let run = move || {
-            // The receiver is gone only when the commit thread has ended, and then nobody needs the result.
-            if finished.send(work()).is_ok() {
-                shared.inbox.nudge();
-            }
+    fn spawn(&mut self, name: &str, work: impl FnOnce() -> Finished + Send + 'static) -> bool {
+        let mut hand_back = HandBack {
+            shared: self.shared.clone(),
+            finished: self.house.finished.0.clone(),
+            result: Finished::Lost,
         };
+        let run = move || hand_back.result = work();
+        // One that could not be started hands back that it is lost.
+        self.house.running += 1;
         let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
         if let Err(failure) = &started {
             warn!(error = %failure, name, "a thread could not be started");

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod cache;
 mod clock;
 mod contents;
@@ -21,6 +22,7 @@ mod inbox;
 mod observer;
 mod owner;
 mod policies;
+mod progress;
 mod random;
 mod reads;
 mod replay;
@@ -32,12 +34,14 @@ mod take;
 mod turn;
 mod waiters;
 
+pub use budget::BudgetLimits;
 pub use clock::{Clock, ManualClock, OsClock};
 pub use contents::{Contents, ContentsSnapshot, Held, Stored};
 pub use handle::{Broker, BrokerError, ReceiveOptions, Received};
 pub use inbox::InboxLimits;
 pub use observer::{Commit, NoObserver, Observer};
 pub use owner::{Limits, Now, Owner, Turn};
+pub use progress::Progress;
 pub use random::{OsRandom, Random, SeededRandom};
 pub use replay::{Recovered, recover, write_snapshot};
 pub use request::{

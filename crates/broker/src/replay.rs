@@ -2,6 +2,7 @@
 //! `docs/formats/state.md`.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use journal::{Place, Replay, ReplayError};
 use queue_core::{Entry, Partition, PartitionSnapshot};
@@ -10,6 +11,7 @@ use types::{LogIndex, WallTime};
 use crate::contents::{Contents, ContentsSnapshot};
 use crate::copies::Copies;
 use crate::owner::Written;
+use crate::progress::Progress;
 
 /// A partition as it was when the last durable entry was applied.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct Recovered {
     pub index: LogIndex,
     /// The wall time of that entry; 0 if there is none.
     pub last_wall: WallTime,
+    /// Hears how far it has come.
+    pub(crate) progress: Arc<Progress>,
 }
 
 const MAGIC: &[u8; 7] = b"HFOWNER";
@@ -86,6 +90,7 @@ impl Replay for Recovered {
             contents,
             index,
             last_wall: WallTime::from_millis(u64::from_le_bytes(wall)),
+            progress: self.progress.clone(),
         };
         Ok(())
     }
@@ -98,5 +103,9 @@ impl Replay for Recovered {
         let copies = Copies::decode(copies)?;
         copies.take(&self.partition, &mut self.contents, place);
         Ok(())
+    }
+
+    fn progress(&mut self, bytes_done: u64, bytes_total: u64) {
+        self.progress.reached(bytes_done, bytes_total);
     }
 }

@@ -66,6 +66,9 @@ impl Room {
     /// Takes a look into account. `state_bytes` is what the next snapshot takes, without which nothing is given back.
     pub(crate) fn look(&mut self, now: Duration, space: Space, state_bytes: u64) {
         self.next_look = now + LOOK_EVERY;
+        if self.chosen == Some(0) {
+            return;
+        }
         let reserve = reserve_bytes(self.chosen, space.total).saturating_add(state_bytes);
         // A little more than the reserve to begin again, so that it does not go to and fro with every segment.
         let needed = if self.is_short {
@@ -119,6 +122,14 @@ mod tests {
         assert!(look(179, 0), "it does not begin again at once");
         assert!(!look(180, 0));
         assert!(look(180, 100), "the next snapshot needs room too");
+
+        let mut room = Room::new(Some(0));
+        let space = Space {
+            total: 1_000,
+            available: 0,
+        };
+        room.look(Duration::from_secs(1), space, 100);
+        assert!(!room.is_short(), "without a reserve the disk is used up");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use queue_core::Handle;
 
+use crate::budget::Reserved;
 use crate::request::{Input, Request};
 use crate::turn::Shared;
 
@@ -13,11 +14,17 @@ use crate::turn::Shared;
 pub struct Take {
     shared: Arc<Shared>,
     handles: Vec<Handle>,
+    /// The contents are in flight as long as this is.
+    _reserved: Reserved,
 }
 
 impl Take {
-    pub(crate) fn new(shared: Arc<Shared>, handles: Vec<Handle>) -> Self {
-        Self { shared, handles }
+    pub(crate) fn new(shared: Arc<Shared>, handles: Vec<Handle>, reserved: Reserved) -> Self {
+        Self {
+            shared,
+            handles,
+            _reserved: reserved,
+        }
     }
 
     /// Leaves messages out: something else is done with them.

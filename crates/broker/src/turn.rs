@@ -13,6 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use tracing::{error, info, warn};
 use types::{LogIndex, WallTime};
 
+use crate::budget::{Budget, BudgetLimits};
 use crate::clock::Clock;
 use crate::contents::Held;
 use crate::copies;
@@ -22,6 +23,7 @@ use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
 use crate::owner::{Limits, Now, Owner, Turn};
 use crate::policies::Policies;
+use crate::progress::Progress;
 use crate::random::Random;
 use crate::replay::{Recovered, recover};
 use crate::request::{Input, Reply, Request, Taken};
@@ -40,6 +42,8 @@ pub struct BrokerOptions {
     pub limits: Limits,
     /// How much may wait for the commit thread.
     pub inbox: InboxLimits,
+    /// How many bytes of contents may be in flight inside the server.
+    pub budget: BudgetLimits,
     /// Most messages of one queue that may be in flight.
     pub in_flight_max: u64,
     /// Whether each request wakes the commit thread. Otherwise the reactors do, when they run out of work.
@@ -88,6 +92,8 @@ pub(crate) struct Shared {
     /// Hears when the service has ended, in order or not.
     pub(crate) ended: Notify,
     pub(crate) policies: Policies,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) budget: Arc<Budget>,
     status: AtomicU8,
 }
 
@@ -98,6 +104,8 @@ impl Shared {
             inbox,
             sealer: OnceLock::new(),
             policies: Policies::default(),
+            progress: Arc::default(),
+            budget: Arc::new(Budget::new(options.budget)),
             drivers: Drivers::new(options.inline),
             ended: Notify::new(),
             options,
@@ -167,6 +175,7 @@ impl Committer {
     /// Recovers the state and makes the first entry of a new partition.
     pub(crate) fn open(shared: Arc<Shared>, opener: JournalOpener) -> Result<Self, JournalError> {
         let mut recovered = recover();
+        recovered.progress = shared.progress.clone();
         let journal = opener(&mut recovered)?;
         let last_wall = recovered.last_wall;
         agree_on_time(&*shared.options.clock, last_wall);
@@ -244,6 +253,7 @@ impl Committer {
         if let Err(failure) = self.journal.seal() {
             error!(error = %failure, "the log could not be sealed");
         }
+        self.leave_house();
     }
 
     fn work(&mut self) {

@@ -84,6 +84,10 @@ pub struct BrokerOptions {
     pub inbox_commands_max: u32,
     /// How many messages of one queue may be in flight.
     pub in_flight_max: u32,
+    /// How many bytes of message contents may be in flight inside the server.
+    pub bytes_in_flight_max: u64,
+    /// The same for one tenant.
+    pub tenant_bytes_in_flight_max: u64,
 }
 
 /// Whose requests are accepted.
@@ -166,6 +170,8 @@ pub fn load(
     let broker = BrokerOptions {
         inbox_commands_max: raw.number(&table::INBOX_COMMANDS_MAX)?,
         in_flight_max: raw.number(&table::IN_FLIGHT_MAX)?,
+        bytes_in_flight_max: raw.number(&table::BYTES_IN_FLIGHT_MAX)?,
+        tenant_bytes_in_flight_max: raw.number(&table::TENANT_BYTES_IN_FLIGHT_MAX)?,
     };
     let log = LogOptions {
         level: raw.parse(&table::LOG_LEVEL, |text| {

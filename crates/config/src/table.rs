@@ -170,7 +170,8 @@ pub(crate) static RESERVE_BYTES: Declared = Declared {
     variable: Some("HOLDFAST_RESERVE_BYTES"),
     doc: "How much of the disk is kept free. Below it sends are refused with an error that clients try again after, \
           while messages are received and deleted as before, until there is room again. Without it the smaller of 2 \
-          GiB and 15 % of the file system. A file of the journal is at most a sixteenth of it.",
+          GiB and 15 % of the file system; with 0 the disk is used up, and then nothing can be changed any more. A file of the \
+          journal is at most a sixteenth of it.",
     ..Declared::BLANK
 };
 
@@ -210,6 +211,26 @@ pub(crate) static IN_FLIGHT_MAX: Declared = Declared {
     ..Declared::BLANK
 };
 
+pub(crate) static BYTES_IN_FLIGHT_MAX: Declared = Declared {
+    name: "broker.bytes_in_flight_max",
+    kind: Kind::Bytes(1 << 21..=1 << 40),
+    default: Some("256MiB"),
+    variable: Some("HOLDFAST_BYTES_IN_FLIGHT_MAX"),
+    doc: "How many bytes of message contents are in memory at once on their way in, until they are durable, and on their \
+          way out, until the client has them. A send or receive beyond them is answered 503 and may be sent again; what \
+          a receive took goes back.",
+    ..Declared::BLANK
+};
+
+pub(crate) static TENANT_BYTES_IN_FLIGHT_MAX: Declared = Declared {
+    name: "broker.tenant_bytes_in_flight_max",
+    kind: Kind::Bytes(1 << 21..=1 << 40),
+    default: Some("128MiB"),
+    variable: Some("HOLDFAST_TENANT_BYTES_IN_FLIGHT_MAX"),
+    doc: "The part of `broker.bytes_in_flight_max` that one tenant can use up.",
+    ..Declared::BLANK
+};
+
 pub(crate) static LOG_LEVEL: Declared = Declared {
     name: "log.level",
     kind: Kind::Text(
@@ -233,7 +254,7 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 20] = [
+pub static OPTIONS: [&Declared; 22] = [
     &DEV,
     &CONFIG,
     &BIND,
@@ -252,6 +273,8 @@ pub static OPTIONS: [&Declared; 20] = [
     &CACHE_BYTES,
     &INBOX_COMMANDS_MAX,
     &IN_FLIGHT_MAX,
+    &BYTES_IN_FLIGHT_MAX,
+    &TENANT_BYTES_IN_FLIGHT_MAX,
     &LOG_LEVEL,
     &LOG_FORMAT,
 ];

@@ -25,6 +25,15 @@ struct Alive<'a> {
 struct Ready {
     status: &'static str,
     durability: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovery: Option<Recovery>,
+}
+
+/// How far a start has come.
+#[derive(Serialize)]
+struct Recovery {
+    log_bytes: u64,
+    of_log_bytes: u64,
 }
 
 impl Health {
@@ -47,11 +56,19 @@ impl Health {
             Status::Serving => (StatusCode::OK, "ready"),
             Status::Stopping | Status::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         };
+        let recovery = (self.broker.status() == Status::Recovering).then(|| {
+            let (log_bytes, of_log_bytes) = self.broker.progress().log_bytes();
+            Recovery {
+                log_bytes,
+                of_log_bytes,
+            }
+        });
         (
             code,
             json(&Ready {
                 status,
                 durability: self.durability,
+                recovery,
             }),
         )
     }

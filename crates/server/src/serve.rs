@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use auth::{Mode, Verifier};
-use broker::{Broker, InboxLimits, JournalOpener, OsClock, OsRandom};
+use broker::{Broker, BudgetLimits, InboxLimits, JournalOpener, OsClock, OsRandom};
 use config::Options;
 use journal::{Disk, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Lock, OsDisk, TornTail};
 use sqs_api::{Api, ApiOptions};
@@ -28,6 +28,8 @@ use crate::observer::MetricsObserver;
 const STOP_TIMEOUT: Duration = Duration::from_secs(25);
 /// Segments are not made shorter than this for want of room.
 const SEGMENT_BYTES_MIN: u64 = 256 * 1024;
+/// Connections that may wait to be accepted; the system's own limit may be lower.
+const BACKLOG: i32 = 4_096;
 /// Bytes of message contents that may wait for the commit thread.
 const INBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -208,7 +210,12 @@ async fn run(
 
 fn bind(options: &Options, port: u16) -> Result<TcpListener, ServeError> {
     let address = SocketAddr::new(options.server.bind, port);
-    TcpListener::bind(address).map_err(|source| ServeError::Bind { address, source })
+    let bound = TcpListener::bind(address).and_then(|listener| {
+        // The standard library lets 128 clients wait; a burst of more would lose a second to a repeated handshake.
+        rustix::net::listen(&listener, BACKLOG)?;
+        Ok(listener)
+    });
+    bound.map_err(|source| ServeError::Bind { address, source })
 }
 
 fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOptions {
@@ -220,6 +227,10 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOpt
         inbox: InboxLimits {
             requests_max: options.broker.inbox_commands_max as usize,
             bytes_max: INBOX_BYTES_MAX,
+        },
+        budget: BudgetLimits {
+            bytes_max: options.broker.bytes_in_flight_max,
+            tenant_bytes_max: options.broker.tenant_bytes_in_flight_max,
         },
         in_flight_max: u64::from(options.broker.in_flight_max),
         kick_on_push: false,

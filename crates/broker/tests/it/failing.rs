@@ -40,6 +40,7 @@ async fn fill(served: &Served) -> u64 {
 async fn a_full_disk_refuses_and_serving_goes_on_when_there_is_room(driver: Driver) {
     let served = Served::with_queue(&Settings {
         segment_bytes: SEGMENT,
+        reserve_bytes: Some(0),
         ..Settings::of(driver)
     })
     .await;
@@ -63,6 +64,7 @@ async fn a_full_disk_refuses_and_serving_goes_on_when_there_is_room(driver: Driv
         &cut,
         &Settings {
             segment_bytes: SEGMENT,
+            reserve_bytes: Some(0),
             ..Settings::of(driver)
         },
     );
@@ -75,6 +77,7 @@ async fn on_a_full_disk_segments_and_snapshots_are_not_tried_again_and_again(dri
     let settings = Settings {
         segment_bytes: SEGMENT,
         snapshot_log_bytes: 16 << 10,
+        reserve_bytes: Some(0),
         ..Settings::of(driver)
     };
     let served = Served::with_queue(&settings).await;
@@ -132,6 +135,7 @@ async fn served_on_a_disk_whose_sync_fails() {
     };
     let served = Served::with_queue(&Settings {
         segment_bytes: SEGMENT,
+        reserve_bytes: Some(0),
         ..Settings::of(driver)
     })
     .await;

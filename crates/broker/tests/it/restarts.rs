@@ -134,7 +134,8 @@ async fn a_take_whose_client_went_during_the_last_commit_is_still_given_back(dri
 #[tokio::test]
 async fn while_the_log_is_read_nothing_is_taken_and_nothing_waits() {
     let (go_on, may_go_on) = mpsc::channel::<()>();
-    let opener = move |_: &mut broker::Recovered| {
+    let opener = move |recovered: &mut broker::Recovered| {
+        journal::Replay::progress(recovered, 5, 10);
         may_go_on.recv().unwrap();
         Err(JournalError::Full {
             file: "the only one".to_owned(),
@@ -144,6 +145,10 @@ async fn while_the_log_is_read_nothing_is_taken_and_nothing_waits() {
     let opened = move |result: Result<(), JournalError>| opened.send(result.is_ok()).unwrap();
     let (broker, thread) = Broker::start(options(), Box::new(opener), opened).unwrap();
     assert_eq!(broker.status(), Status::Recovering);
+    until("it says how far it is", || {
+        broker.progress().log_bytes() == (5, 10)
+    })
+    .await;
     assert_eq!(broker.find_queue(key("q")).await, Err(BrokerError::Recovering));
     assert_eq!(
         broker.enqueue(key("q"), vec![entry("m")]).await,
@@ -176,6 +181,7 @@ fn options() -> BrokerOptions {
     BrokerOptions {
         limits: Limits::RELAXED,
         inbox: InboxLimits::default(),
+        budget: broker::BudgetLimits::default(),
         in_flight_max: types::limits::IN_FLIGHT_MAX,
         kick_on_push: true,
         inline: false,

@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use broker::{
-    Broker, BrokerError, BrokerOptions, Commit, InboxLimits, Limits, ManualClock, Observer, OsClock,
-    ReceiveOptions, Received, Recovered, SeededRandom,
+    Broker, BrokerError, BrokerOptions, BudgetLimits, Commit, InboxLimits, Limits, ManualClock, Observer,
+    OsClock, ReceiveOptions, Received, Recovered, SeededRandom,
 };
 use journal::{
     Counters, Disk, Epoch, Event, File, Fsync, Journal, JournalError, Kept, LocalJournal, LocalOptions,
@@ -44,6 +44,7 @@ pub(crate) struct Settings {
     pub(crate) cache_bytes: usize,
     pub(crate) reserve_bytes: Option<u64>,
     pub(crate) inbox: InboxLimits,
+    pub(crate) budget: BudgetLimits,
 }
 
 impl Settings {
@@ -56,6 +57,7 @@ impl Settings {
             cache_bytes: 1 << 20,
             reserve_bytes: None,
             inbox: InboxLimits::default(),
+            budget: BudgetLimits::default(),
         }
     }
 }
@@ -78,6 +80,7 @@ impl Served {
             in_flight_max: types::limits::IN_FLIGHT_MAX,
             limits: Limits::RELAXED,
             inbox: settings.inbox,
+            budget: settings.budget,
             kick_on_push: settings.driver == Driver::CommitThread,
             inline: settings.driver == Driver::Reactor,
             snapshot_log_bytes: settings.snapshot_log_bytes,

@@ -19,6 +19,7 @@ by_both_drivers!(
     a_damaged_content_lets_none_of_its_group_pass,
     below_the_reserve_only_sends_are_refused,
     contents_of_an_earlier_version_are_moved_to_the_disk,
+    contents_in_flight_are_bounded_and_a_refused_receive_takes_nothing,
 );
 
 const SEGMENT_BYTES: u64 = 32 << 10;
@@ -348,6 +349,43 @@ async fn contents_of_an_earlier_version_are_moved_to_the_disk(driver: Driver) {
         );
         disk = served.stop().kill();
     }
+}
+
+async fn contents_in_flight_are_bounded_and_a_refused_receive_takes_nothing(driver: Driver) {
+    let settings = Settings {
+        budget: broker::BudgetLimits {
+            bytes_max: 1 << 20,
+            tenant_bytes_max: 10_000,
+        },
+        ..small(driver)
+    };
+    let served = Served::with_queue(&settings).await;
+    for number in 0..4 {
+        served
+            .send(&format!("{number} {}", "x".repeat(4_000)))
+            .await
+            .unwrap();
+    }
+    // Two answers of 4,000 bytes are on their way; a third would be too much.
+    let held = [take(&served, "q", 1).await, take(&served, "q", 1).await];
+    assert!(held.iter().all(|received| received.messages.len() == 1));
+    assert_eq!(served.receive(0).await.err(), Some(BrokerError::Overloaded));
+    assert_eq!(
+        served.send(&"x".repeat(4_000)).await,
+        Err(BrokerError::Overloaded)
+    );
+    until("what was refused is back", || served.counts.now().given_back == 1).await;
+    for Received { take, .. } in held {
+        take.unwrap().delivered();
+    }
+    let (text, count) = served.take().await.unwrap();
+    assert_eq!(
+        (&text[..2], count),
+        ("2 ", 1),
+        "the refused receive is not counted"
+    );
+    served.send(&"x".repeat(4_000)).await.unwrap();
+    served.stop();
 }
 
 /// Sends, receives and deletes at random while segments are emptied, and cuts the power at any moment.

@@ -59,6 +59,8 @@ fn every_option_of_the_file_is_read() {
         [broker]
         inbox_commands_max = 16
         in_flight_max = 5
+        bytes_in_flight_max = '1GiB'
+        tenant_bytes_in_flight_max = '1GiB'
         [log]
         level = 'warn, broker=debug,journal::segment=trace'
         format = 'json'
@@ -82,6 +84,8 @@ fn every_option_of_the_file_is_read() {
     assert_eq!(options.store.cache_bytes, 0);
     assert_eq!(options.broker.inbox_commands_max, 16);
     assert_eq!(options.broker.in_flight_max, 5);
+    assert_eq!(options.broker.bytes_in_flight_max, 1 << 30);
+    assert_eq!(options.broker.tenant_bytes_in_flight_max, 1 << 30);
     assert_eq!(options.log.level, "warn, broker=debug,journal::segment=trace");
     assert_eq!(options.log.format, LogFormat::Json);
     assert!(options.auth.dev);
@@ -118,6 +122,8 @@ fn every_variable_and_flag_is_read() {
             | "store.snapshot_log_bytes"
             | "store.reserve_bytes"
             | "store.cache_bytes"
+            | "broker.bytes_in_flight_max"
+            | "broker.tenant_bytes_in_flight_max"
             | "server.request_bytes_in_flight_max" => "4MiB",
             "log.level" => "trace",
             "log.format" => "json",

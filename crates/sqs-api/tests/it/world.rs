@@ -173,6 +173,7 @@ fn start(clock: Arc<ManualClock>, disk: Arc<dyn Disk>) -> (Broker, JoinHandle<()
     let options = BrokerOptions {
         limits: Limits::STRICT,
         inbox: InboxLimits::default(),
+        budget: broker::BudgetLimits::default(),
         in_flight_max: types::limits::IN_FLIGHT_MAX,
         kick_on_push: true,
         inline: false,
