@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::AuthError;
 use crate::canonical::{GivenTwice, Query};
 use crate::names;
-use crate::pieces::pieces;
+use crate::pieces::{cut, pieces};
 use crate::sign_date::SignDate;
 
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -73,15 +73,15 @@ impl<'a> Presented<'a> {
     }
 
     fn from_header(authorization: &'a str, headers: &'a HeaderMap) -> Result<Self, AuthError> {
-        let (algorithm, fields) = authorization.split_once(' ').unwrap_or((authorization, ""));
+        let (algorithm, fields) = cut(authorization, b' ').unwrap_or((authorization, ""));
         if algorithm != ALGORITHM {
             return Err(incomplete(
                 "Authorization header requires the algorithm 'AWS4-HMAC-SHA256'.",
             ));
         }
         let (mut credential, mut signed_headers, mut signature) = (None, None, None);
-        for field in fields.split(',') {
-            let (name, value) = field.trim().split_once('=').unwrap_or_default();
+        for field in pieces(fields, b',') {
+            let (name, value) = cut(field.trim(), b'=').unwrap_or_default();
             let slot = match name {
                 "Credential" => &mut credential,
                 "SignedHeaders" => &mut signed_headers,
