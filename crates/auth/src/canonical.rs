@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
 
 use crate::names;
+use crate::pieces::pieces;
 
 /// The parameters of a query string, encoded as SigV4 wants them and sorted.
 #[derive(Debug, Default)]
@@ -127,7 +128,7 @@ pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts<'_>) -> Result<(), 
     out.push(b'\n');
     parts.query.write(out, parts.query_without);
     out.push(b'\n');
-    for name in parts.signed_headers.split(';') {
+    for name in pieces(parts.signed_headers, b';') {
         write_header(out, parts.headers, name)?;
     }
     out.push(b'\n');
@@ -140,7 +141,7 @@ pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts<'_>) -> Result<(), 
 /// Writes the path without empty segments and dot segments, each remaining byte encoded on top of its encoding.
 fn write_path(out: &mut Vec<u8>, path: &str) {
     let start = out.len();
-    for segment in path.split('/') {
+    for segment in pieces(path, b'/') {
         match segment {
             "" | "." => {}
             ".." => {
@@ -149,7 +150,7 @@ fn write_path(out: &mut Vec<u8>, path: &str) {
             }
             _ => {
                 out.push(b'/');
-                segment.bytes().for_each(|byte| push_encoded(out, byte));
+                write_encoded(out, segment.as_bytes());
             }
         }
     }
@@ -193,9 +194,20 @@ fn write_value(out: &mut Vec<u8>, value: &HeaderValue) {
     }
 }
 
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+fn write_encoded(out: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.iter().all(|byte| is_unreserved(*byte)) {
+        return out.extend_from_slice(bytes);
+    }
+    bytes.iter().for_each(|byte| push_encoded(out, *byte));
+}
+
 fn push_encoded(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+    if is_unreserved(byte) {
         out.push(byte);
     } else {
         out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
@@ -204,12 +216,17 @@ fn push_encoded(out: &mut Vec<u8>, byte: u8) {
 
 /// Writes a hash in lower-case hexadecimal.
 pub(crate) fn write_hex(out: &mut Vec<u8>, bytes: &[u8; 32]) {
+    out.extend_from_slice(&to_hex(bytes));
+}
+
+/// Returns a hash in lower-case hexadecimal.
+pub(crate) fn to_hex(bytes: &[u8; 32]) -> [u8; 64] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    out.extend(
-        bytes
-            .iter()
-            .flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
-    );
+    let mut text = [0; 64];
+    for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+        *pair = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+    }
+    text
 }
 
 /// Reads a hash in lower-case hexadecimal. Upper case is refused: a signature has one spelling.

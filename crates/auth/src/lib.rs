@@ -12,6 +12,7 @@
 mod canonical;
 mod error;
 mod names;
+mod pieces;
 mod policy;
 mod presented;
 mod secret;

@@ -5,11 +5,12 @@
 use std::borrow::Cow;
 
 use http::header::{AUTHORIZATION, DATE};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::AuthError;
 use crate::canonical::{GivenTwice, Query};
 use crate::names;
+use crate::pieces::{cut, pieces};
 use crate::sign_date::SignDate;
 
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -72,15 +73,15 @@ impl<'a> Presented<'a> {
     }
 
     fn from_header(authorization: &'a str, headers: &'a HeaderMap) -> Result<Self, AuthError> {
-        let (algorithm, fields) = authorization.split_once(' ').unwrap_or((authorization, ""));
+        let (algorithm, fields) = cut(authorization, b' ').unwrap_or((authorization, ""));
         if algorithm != ALGORITHM {
             return Err(incomplete(
                 "Authorization header requires the algorithm 'AWS4-HMAC-SHA256'.",
             ));
         }
         let (mut credential, mut signed_headers, mut signature) = (None, None, None);
-        for field in fields.split(',') {
-            let (name, value) = field.trim().split_once('=').unwrap_or_default();
+        for field in pieces(fields, b',') {
+            let (name, value) = cut(field.trim(), b'=').unwrap_or_default();
             let slot = match name {
                 "Credential" => &mut credential,
                 "SignedHeaders" => &mut signed_headers,
@@ -139,7 +140,7 @@ impl<'a> Presented<'a> {
 
 impl<'a> Credential<'a> {
     pub(crate) fn parse(text: &'a str) -> Result<Self, AuthError> {
-        let mut parts = text.split('/');
+        let mut parts = pieces(text, b'/');
         let mut part = || parts.next();
         if let (Some(access_key_id), Some(day), Some(region), Some(service), Some(terminator), None) =
             (part(), part(), part(), part(), part(), part())
@@ -186,11 +187,18 @@ pub(crate) fn single_header<'a>(
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(_), Some(_)) => Err(incomplete(&format!("The header '{name}' is given twice."))),
-        (Some(value), None) => match value.to_str() {
-            Ok(text) => Ok(Some(text)),
-            Err(_) => Err(incomplete(&format!("The header '{name}' is not plain ASCII."))),
+        (Some(value), None) => match ascii(value) {
+            Some(text) => Ok(Some(text)),
+            None => Err(incomplete(&format!("The header '{name}' is not plain ASCII."))),
         },
     }
+}
+
+/// Returns what [`HeaderValue::to_str`] does, which looks at one byte after the other; an `Authorization` header is long.
+fn ascii(value: &HeaderValue) -> Option<&str> {
+    // A value holds no control character but the tab, so that ASCII is all there is to ask.
+    let text = str::from_utf8(value.as_bytes()).ok()?;
+    text.is_ascii().then_some(text)
 }
 
 fn single_parameter<'a>(query: &'a Query, name: &str) -> Result<Cow<'a, str>, AuthError> {
@@ -225,11 +233,13 @@ fn date_of(headers: &HeaderMap) -> Result<(&'static str, SignDate), AuthError> {
     }
 }
 
-fn check_signed_headers(names: &str) -> Result<(), AuthError> {
-    let is_sorted = names.split(';').is_sorted_by(|a, b| a < b);
+fn check_signed_headers(list: &str) -> Result<(), AuthError> {
+    let is_sorted = pieces(list, b';').is_sorted_by(|a, b| a < b);
     // An upper-case letter would make one header have two names.
-    let is_name = |name: &str| !name.is_empty() && !name.bytes().any(|byte| byte.is_ascii_uppercase());
-    if is_sorted && names.split(';').all(is_name) {
+    let is_lower_case = !list.bytes().any(|byte| byte.is_ascii_uppercase());
+    // Sorted, so that an empty name could only be the first.
+    let has_empty = list.is_empty() || list.starts_with(';');
+    if is_sorted && is_lower_case && !has_empty {
         Ok(())
     } else {
         Err(incomplete(

@@ -13,6 +13,7 @@ use types::{Region, TenantId, WallTime};
 
 use crate::canonical::{self, AbsentHeader, Parts, Query};
 use crate::names;
+use crate::pieces::pieces;
 use crate::presented::{self, ALGORITHM, Credential, Place, Presented, SIGNATURE_PARAMETER, TERMINATOR};
 use crate::sign_date::SignDate;
 use crate::signing_key::SigningKeys;
@@ -207,9 +208,8 @@ impl Verifier {
         );
         hmac.update(text);
         let expected: [u8; 32] = hmac.finalize().into_bytes().into();
-        text.clear();
-        canonical::write_hex(text, &expected);
-        if text.as_slice().ct_eq(presented.signature.as_bytes()).into() {
+        let expected = canonical::to_hex(&expected);
+        if expected.ct_eq(presented.signature.as_bytes()).into() {
             Ok(key.principal.clone())
         } else {
             Err(mismatch())
@@ -295,7 +295,7 @@ fn check_time(presented: &Presented<'_>, now: WallTime) -> Result<(), AuthError>
 
 /// Checks that the signature covers every header that decides what the request does, to whom and when.
 fn check_coverage(presented: &Presented<'_>, headers: &HeaderMap) -> Result<(), AuthError> {
-    let is_signed = |name: &str| presented.signed_headers.split(';').any(|signed| signed == name);
+    let is_signed = |name: &str| pieces(&presented.signed_headers, b';').any(|signed| signed == name);
     for name in [&HOST, &names::AMZ_TARGET, &names::AMZ_SECURITY_TOKEN] {
         let is_present = presented::single_header(headers, name)?.is_some();
         if (is_present || *name == HOST) && !is_signed(name.as_str()) {

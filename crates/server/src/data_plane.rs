@@ -1,37 +1,36 @@
 //! The data plane: accepts connections, reads whole requests within limits, and lets the API answer them.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, header};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use http_body::Body;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sqs_api::{Answer, Api, Refusal};
 use telemetry::{ActionLabel, Metrics, RefusalReason};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
-use crate::connection::{Connection, WatchedBody, WatchedSocket};
+use crate::connection::{Connection, Connections, Order, WATCHDOG, WatchedBody, WatchedSocket};
 use crate::health::Health;
 
 /// Longest body that is read: 1 MiB of message where every byte takes six (`\u0009`), and room for the rest.
 const BODY_BYTES_MAX: u64 = 6 * 1024 * 1024 + 256 * 1024;
-/// Longest that a body may take to come.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest head of a request.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// How often a connection's watchdog looks.
-const WATCHDOG: Duration = Duration::from_secs(5);
 /// How long the accept loop rests when the process has no file handle left.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
@@ -62,46 +61,57 @@ impl Labels {
     }
 
     fn of(&self, metrics: &Metrics, action: &'static str) -> ActionLabel {
-        let known = self
-            .0
-            .iter()
-            .find(|(name, _)| std::ptr::eq(*name, action) || *name == action);
+        // The names that answers carry are those of the list itself.
+        let known = self.0.iter().find(|(name, _)| std::ptr::eq(*name, action));
         known.map_or_else(|| metrics.requests.action(action), |(_, label)| *label)
     }
 }
 
 impl DataPlane {
-    /// Accepts connections until `stop` changes. Every connection holds a clone of `open` until it is closed.
+    /// Accepts connections until `stop` changes, and watches them until they are closed. Every connection holds a clone
+    /// of `open` until then.
     pub(crate) async fn run(
         self: Arc<Self>,
         listener: TcpListener,
         mut stop: watch::Receiver<bool>,
-        open: tokio::sync::mpsc::Sender<()>,
+        open: mpsc::Sender<()>,
     ) {
+        let mut connections = Connections::default();
+        let mut watchdog = interval(WATCHDOG);
+        watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                _ = stop.changed() => return,
-            };
-            let socket = match accepted {
-                Ok((socket, _)) => socket,
-                Err(error) => {
-                    self.rest_after(&error).await;
-                    continue;
-                }
-            };
-            let Ok(permit) = self.connections.clone().try_acquire_owned() else {
-                self.metrics
-                    .backpressure_refusals
-                    .increment(RefusalReason::Connections);
-                debug!("a connection was refused: too many are open");
-                continue;
-            };
-            let connection = self
-                .clone()
-                .connection(socket, stop.clone(), permit, open.clone());
-            tokio::spawn(connection);
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, _)) => self.open(socket, &mut connections, &open),
+                    Err(error) => self.rest_after(&error).await,
+                },
+                _ = watchdog.tick() => connections.look(),
+                _ = stop.changed() => break,
+            }
         }
+        drop((listener, open));
+        connections.finish();
+        loop {
+            watchdog.tick().await;
+            connections.look();
+        }
+    }
+
+    fn open(self: &Arc<Self>, socket: TcpStream, connections: &mut Connections, open: &mpsc::Sender<()>) {
+        let Ok(permit) = self.connections.clone().try_acquire_owned() else {
+            self.metrics
+                .backpressure_refusals
+                .increment(RefusalReason::Connections);
+            debug!("a connection was refused: too many are open");
+            return;
+        };
+        let (plane, open, connection) = (self.clone(), open.clone(), connections.open());
+        tokio::spawn(async move {
+            plane.metrics.connections_open.increment();
+            plane.serve(socket, &connection).await;
+            plane.metrics.connections_open.decrement();
+            drop((permit, open));
+        });
     }
 
     async fn rest_after(&self, error: &io::Error) {
@@ -118,62 +128,51 @@ impl DataPlane {
         rest.tick().await;
     }
 
-    async fn connection(
-        self: Arc<Self>,
-        socket: TcpStream,
-        mut stop: watch::Receiver<bool>,
-        permit: OwnedSemaphorePermit,
-        open: tokio::sync::mpsc::Sender<()>,
-    ) {
-        self.metrics.connections_open.increment();
+    /// Serves a connection until it is closed.
+    async fn serve(&self, socket: TcpStream, connection: &Connection) {
         // A socket that is gone already fails again at the first read.
         let _ = socket.set_nodelay(true);
-        let watched = Connection::new();
-        let io = TokioIo::new(WatchedSocket {
-            socket,
-            connection: watched.clone(),
-        });
-        let plane = self.clone();
-        let of_requests = watched.clone();
-        let service = service_fn(move |request| {
-            let (plane, connection) = (plane.clone(), of_requests.clone());
-            async move { Ok::<_, Infallible>(plane.answer(request, connection).await) }
-        });
+        let io = TokioIo::new(WatchedSocket::new(socket, connection.clone()));
         let mut http = http1::Builder::new();
         http.max_buf_size(HEAD_BYTES_MAX).half_close(false);
+        let service = service_fn(|request| self.answer(request, connection));
         let mut serving = std::pin::pin!(http.serve_connection(io, service));
-        let mut watchdog = interval(WATCHDOG);
-        watchdog.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                served = serving.as_mut() => {
-                    if let Err(error) = served {
-                        debug!(%error, "a connection ended");
-                    }
-                    break;
+        let mut is_finishing = false;
+        let closed = poll_fn(|context| {
+            loop {
+                if let Poll::Ready(served) = serving.as_mut().poll(context) {
+                    return Poll::Ready(served);
                 }
-                Ok(()) = stop.changed() => serving.as_mut().graceful_shutdown(),
-                _ = watchdog.tick() => if watched.is_overdue() {
-                    debug!("a connection was closed: its client was too slow");
-                    break;
-                },
+                match connection.order(context.waker()) {
+                    Order::Serve => return Poll::Pending,
+                    Order::Finish if is_finishing => return Poll::Pending,
+                    Order::Finish => {
+                        is_finishing = true;
+                        serving.as_mut().graceful_shutdown();
+                    }
+                    Order::Close => return Poll::Ready(Ok(())),
+                }
             }
+        });
+        if let Err(error) = closed.await {
+            debug!(%error, "a connection ended");
         }
-        self.metrics.connections_open.decrement();
-        drop((permit, open));
     }
 
-    async fn answer(&self, request: Request<Incoming>, connection: Connection) -> Response<WatchedBody> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Response<WatchedBody>, Infallible> {
         connection.begin_request();
         let (parts, body) = request.into_parts();
         if parts.method == Method::GET
-            && let Some(response) = self.health_response(parts.uri.path(), &connection)
+            && let Some(response) = self.health_response(parts.uri.path(), connection)
         {
-            return response;
+            return Ok(response);
         }
         let started = Instant::now();
-        let answer = match self.read(&parts, body).await {
+        let answer = match self.read(&parts, body, connection).await {
             Ok((body, _reserved)) => self.api.call(&parts, body).await,
             Err(refusal) => sqs_api::refusal(&parts, refusal),
         };
@@ -187,7 +186,7 @@ impl DataPlane {
         self.metrics
             .requests
             .observe(self.labels.of(&self.metrics, action), code, nanos);
-        response.map(|bytes| WatchedBody::new(bytes, take, connection))
+        Ok(response.map(|bytes| WatchedBody::new(bytes, take, connection.clone())))
     }
 
     fn health_response(&self, path: &str, connection: &Connection) -> Option<Response<WatchedBody>> {
@@ -204,7 +203,12 @@ impl DataPlane {
     }
 
     /// Reads the body of a request, within the limits of one and of all requests.
-    async fn read(&self, parts: &Parts, body: Incoming) -> Result<(Bytes, Reserved<'_>), Refusal> {
+    async fn read(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        connection: &Connection,
+    ) -> Result<(Bytes, Reserved<'_>), Refusal> {
         let declared = body.size_hint().exact();
         if declared.is_some_and(|bytes| bytes > BODY_BYTES_MAX) {
             return Err(Refusal::BodyTooLarge);
@@ -217,10 +221,7 @@ impl DataPlane {
             debug!(method = %parts.method, "a request was refused: too many bytes of requests are held");
             return Err(Refusal::Overloaded);
         };
-        match timeout(BODY_TIMEOUT, collect(body)).await {
-            Ok(body) => Ok((body?, reserved)),
-            Err(_) => Err(Refusal::BodyIncomplete),
-        }
+        Ok((collect(body, connection).await?, reserved))
     }
 
     fn reserve(&self, bytes: u64) -> Option<Reserved<'_>> {
@@ -246,13 +247,13 @@ impl Drop for Reserved<'_> {
 }
 
 /// Collects the frames of a body; one frame is taken as it is.
-async fn collect(mut body: Incoming) -> Result<Bytes, Refusal> {
+async fn collect(
+    mut body: impl Body<Data = Bytes> + Unpin,
+    connection: &Connection,
+) -> Result<Bytes, Refusal> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Refusal::BodyIncomplete)?.into_data() else {
-            continue;
-        };
+    while let Some(data) = next_data(&mut body, connection).await? {
         if (first.len() + rest.len() + data.len()) as u64 > BODY_BYTES_MAX {
             return Err(Refusal::BodyTooLarge);
         }
@@ -266,4 +267,20 @@ async fn collect(mut body: Incoming) -> Result<Bytes, Refusal> {
         }
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// Waits for the next bytes of a body; no bytes come for a frame of another kind.
+async fn next_data(
+    body: &mut (impl Body<Data = Bytes> + Unpin),
+    connection: &Connection,
+) -> Result<Option<Bytes>, Refusal> {
+    let frame = poll_fn(|context| {
+        let polled = Pin::new(&mut *body).poll_frame(context);
+        if polled.is_pending() && connection.is_body_overdue() {
+            return Poll::Ready(Some(Err(Refusal::BodyIncomplete)));
+        }
+        polled.map(|frame| frame.map(|frame| frame.map_err(|_| Refusal::BodyIncomplete)))
+    });
+    let frame = frame.await.transpose()?;
+    Ok(frame.map(|frame| frame.into_data().unwrap_or_default()))
 }

@@ -16,7 +16,7 @@ use crate::{ApiError, Context, Reply};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
-const TRACE_HEADER: &str = "x-amzn-trace-id";
+static TRACE_HEADER: HeaderName = HeaderName::from_static("x-amzn-trace-id");
 /// Seconds after which a client should try again that was turned away for load.
 const RETRY_AFTER_SECONDS: &str = "1";
 /// The label of a request that names no known action.
@@ -141,7 +141,7 @@ impl Api {
             path,
             trace_header: parts
                 .headers
-                .get(TRACE_HEADER)
+                .get(&TRACE_HEADER)
                 .and_then(|value| value.to_str().ok()),
         };
         (action.call)(&context, &input).await

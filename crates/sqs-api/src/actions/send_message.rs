@@ -86,11 +86,11 @@ impl Action for SendMessage {
             deduplication_id: request.message_deduplication_id,
         };
         let (entry, sent) = draft.check(&key.name)?.into_entry(context);
-        let name = key.name.clone();
+        let is_fifo = key.name.is_fifo();
         let mut results = context.broker.enqueue(key, vec![entry]).await?;
         let enqueued = results
             .pop()
             .expect("the broker gives a result for every entry")?;
-        Ok(context.reply(&sent.stored(&enqueued, &name)))
+        Ok(context.reply(&sent.stored(&enqueued, is_fifo)))
     }
 }

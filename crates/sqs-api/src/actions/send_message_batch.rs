@@ -85,14 +85,15 @@ impl Action for SendMessageBatch {
                 sent
             }));
         }
+        let is_fifo = key.name.is_fifo();
         // With nothing to store, a missing queue is still a missing queue.
         let results = if to_store.is_empty() {
-            context.broker.find_queue(key.clone()).await?;
+            context.broker.find_queue(key).await?;
             Vec::new()
         } else {
-            context.broker.enqueue(key.clone(), to_store).await?
+            context.broker.enqueue(key, to_store).await?
         };
-        Ok(context.reply(&response(&ids, checked, results, &key)))
+        Ok(context.reply(&response(&ids, checked, results, is_fifo)))
     }
 }
 
@@ -129,7 +130,7 @@ fn response<'a>(
     ids: &'a [Text<'a>],
     checked: Vec<Result<Sent<'static>, ApiError>>,
     results: Vec<Result<queue_core::Enqueued, QueueError>>,
-    key: &QueueKey,
+    is_fifo: bool,
 ) -> BatchResponse<'a, Sent<'a>> {
     let mut results = results.into_iter();
     let mut response = BatchResponse {
@@ -140,7 +141,7 @@ fn response<'a>(
         let stored = checked.and_then(|sent| {
             let result = results.next().expect("the broker gives a result for every entry");
             let enqueued = result.map_err(entry_error)?;
-            Ok(sent.stored(&enqueued, &key.name))
+            Ok(sent.stored(&enqueued, is_fifo))
         });
         match stored {
             Ok(sent) => response.successful.push(sent.with_id(id)),

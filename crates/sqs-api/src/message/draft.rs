@@ -211,10 +211,10 @@ impl<'a> Sent<'a> {
     }
 
     /// Takes in what the broker said: a repeated send is answered with the id of the first.
-    pub(crate) fn stored(self, enqueued: &Enqueued, queue: &QueueName) -> Self {
+    pub(crate) fn stored(self, enqueued: &Enqueued, is_fifo: bool) -> Self {
         Self {
             message_id: enqueued.message_id.into(),
-            sequence_number: queue.is_fifo().then(|| sequence_text(enqueued.sequence)),
+            sequence_number: is_fifo.then(|| sequence_text(enqueued.sequence)),
             ..self
         }
     }

@@ -1,7 +1,7 @@
 //! Which of the protocols a request speaks, and so its answer.
 
 use http::request::Parts;
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderName, Method, header};
 
 /// The protocol of a request. Errors are answered in the same one, whatever is wrong with the rest of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,8 @@ pub(crate) enum Protocol {
     QueryJson,
 }
 
-const TARGET: &str = "x-amz-target";
+// A name as text would be parsed with every request.
+static TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const TARGET_PREFIX: &str = "AmazonSQS.";
 const JSON_TYPE_PREFIX: &str = "application/x-amz-json-";
 const FORM_TYPE: &str = "application/x-www-form-urlencoded";
@@ -23,7 +24,7 @@ impl Protocol {
     /// Tells the protocol from the head of a request.
     pub(crate) fn of(parts: &Parts) -> Self {
         let is_json = parts.method == Method::POST
-            && (parts.headers.contains_key(TARGET)
+            && (parts.headers.contains_key(&TARGET)
                 || media_type(&parts.headers)
                     .is_some_and(|text| starts_with_ignoring_case(text, JSON_TYPE_PREFIX)));
         if is_json {
@@ -54,7 +55,7 @@ impl Protocol {
 
     /// Returns the name of the action that a JSON request names, as it is given; `None` if there is none.
     pub(crate) fn json_action(headers: &HeaderMap) -> Option<&str> {
-        let target = headers.get(TARGET)?.to_str().ok()?;
+        let target = headers.get(&TARGET)?.to_str().ok()?;
         Some(target.strip_prefix(TARGET_PREFIX).unwrap_or(target))
     }
 }
