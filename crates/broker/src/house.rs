@@ -47,6 +47,12 @@ struct HandBack {
     result: Finished,
 }
 
+impl HandBack {
+    fn fill(&mut self, result: Finished) {
+        self.result = result;
+    }
+}
+
 impl Drop for HandBack {
     fn drop(&mut self) {
         let result = std::mem::replace(&mut self.result, Finished::Lost);
@@ -355,7 +361,7 @@ impl Committer {
             finished: self.house.finished.0.clone(),
             result: Finished::Lost,
         };
-        let run = move || hand_back.result = work();
+        let run = move || hand_back.fill(work());
         // One that could not be started hands back that it is lost.
         self.house.running += 1;
         let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
