@@ -1,8 +1,9 @@
 //! Contents kept in memory: small fresh ones within a budget, and those that lie nowhere else.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use types::Slot;
 
 /// Longest content that is kept for speed alone. A longer one costs its client more time than the read from the disk.

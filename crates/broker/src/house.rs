@@ -166,13 +166,15 @@ impl Committer {
         self.house.from = self.shared.options.clock.monotonic() + PAUSE;
     }
 
-    /// Looks now and then whether there is room for more messages.
+    /// Looks now and then whether there is room for more messages, on the disk and in memory.
     fn look_for_room(&mut self) {
         let now = self.shared.options.clock.monotonic();
         let written = self.journal.counters().bytes_written;
         if !self.house.room.is_due(now, written, self.journal.segment_bytes()) {
             return;
         }
+        let ids_max = self.shared.options.deduplication_ids_max;
+        self.owner.count_ids(ids_max, now);
         match self.journal.space() {
             Ok(Some(space)) => {
                 let state_bytes = self.owner.state_bytes();

@@ -129,6 +129,10 @@ pub struct Owner<R> {
     quiet_until: Duration,
     polls_ended: bool,
     sends_refused: bool,
+    /// So many deduplication ids are held that no message with one is taken.
+    ids_are_many: bool,
+    /// Deduplication ids are over, and a tick would free them.
+    ids_are_over: bool,
     /// Queues that have an access policy.
     with_policy: BTreeMap<QueueId, QueueKey>,
 }
@@ -167,6 +171,8 @@ impl<R> Owner<R> {
             quiet_until: Duration::ZERO,
             polls_ended: false,
             sends_refused: false,
+            ids_are_many: false,
+            ids_are_over: false,
             with_policy,
         }
     }
@@ -202,6 +208,13 @@ impl<R> Owner<R> {
     /// Decides whether messages are taken: not while the disk has no room for more.
     pub(crate) fn refuse_sends(&mut self, refuses: bool) {
         self.sends_refused = refuses;
+    }
+
+    /// Counts the deduplication ids. None is forgotten early: at the limit no message with one is taken.
+    pub(crate) fn count_ids(&mut self, ids_max: u64, monotonic: Duration) {
+        let at = self.clock.now(monotonic);
+        self.ids_are_many = self.partition.deduplication_ids() as u64 >= ids_max;
+        self.ids_are_over = self.partition.has_forgotten_ids(at);
     }
 
     /// Returns about how many bytes a snapshot takes.
@@ -258,6 +271,8 @@ impl<R> Owner<R> {
         }
         if self.needs_tick(at, now.monotonic) {
             self.cleanup_from = at.plus_seconds(CLEANUP_SECONDS);
+            // Counted again before the next one.
+            self.ids_are_over = false;
             self.push(Command::Tick, Origin::Nobody, &mut encoder);
         }
         self.batch_contents = encoder.finish();
@@ -336,7 +351,15 @@ impl<R> Owner<R> {
             .chain(cleanup)
             .chain(self.partition.next_task())
             .map(|at| self.clock.monotonic_at(at));
-        let own = work.into_iter().chain(timers).map(|at| at.max(self.quiet_until));
+        let forget = self.ids_are_over.then(|| match self.ids_are_many {
+            true => Duration::ZERO,
+            false => self.clock.monotonic_at(self.cleanup_from),
+        });
+        let own = work
+            .into_iter()
+            .chain(timers)
+            .chain(forget)
+            .map(|at| at.max(self.quiet_until));
         own.chain(self.waiters.next_deadline()).min()
     }
 
@@ -347,6 +370,7 @@ impl<R> Owner<R> {
         let is_due = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
         let is_needed = self.partition.has_garbage()
             || is_due(self.partition.next_task())
+            || (self.ids_are_over && (self.ids_are_many || at >= self.cleanup_from))
             || (!self.waiters.is_empty() && is_due(self.partition.next_due()))
             || (is_due(self.partition.next_expiry()) && (at >= self.cleanup_from || !self.batch.is_empty()));
         is_needed && monotonic >= self.quiet_until
@@ -420,6 +444,9 @@ impl<R> Owner<R> {
             }
             Request::Withhold { queue, handles } => {
                 self.push(Command::Withhold { queue, handles }, Origin::Nobody, encoder);
+            }
+            Request::Enqueue { entries, .. } if self.ids_are_many && has_id(&entries) => {
+                turn.replies.extend(reply.map(|reply| (reply, Reply::NotTaken)));
             }
             Request::Enqueue { .. } if self.sends_refused => {
                 turn.replies.extend(reply.map(|reply| (reply, Reply::NoRoom)));
@@ -795,6 +822,10 @@ impl Written {
         let offset = self.contents.get(ordinal as usize);
         self.place.zip(offset).map(|(place, offset)| place.plus(*offset))
     }
+}
+
+fn has_id(entries: &[queue_core::EnqueueEntry]) -> bool {
+    entries.iter().any(|entry| entry.deduplication.is_some())
 }
 
 fn receive_command<R>(waiter: &Waiter<R>, is_long_poll: bool) -> Command {

@@ -46,6 +46,8 @@ pub struct BrokerOptions {
     pub budget: BudgetLimits,
     /// Most messages of one queue that may be in flight.
     pub in_flight_max: u64,
+    /// Most deduplication ids that are held, of 64 bytes each.
+    pub deduplication_ids_max: u64,
     /// Whether each request wakes the commit thread. Otherwise the reactors do, when they run out of work.
     pub kick_on_push: bool,
     /// Whether the one reactor of a small machine commits by itself when it runs out of work, while the disk is quick:

@@ -84,6 +84,8 @@ pub struct BrokerOptions {
     pub inbox_commands_max: u32,
     /// How many messages of one queue may be in flight.
     pub in_flight_max: u32,
+    /// How many deduplication ids are held.
+    pub deduplication_ids_max: u64,
     /// How many bytes of message contents may be in flight inside the server.
     pub bytes_in_flight_max: u64,
     /// The same for one tenant.
@@ -170,6 +172,7 @@ pub fn load(
     let broker = BrokerOptions {
         inbox_commands_max: raw.number(&table::INBOX_COMMANDS_MAX)?,
         in_flight_max: raw.number(&table::IN_FLIGHT_MAX)?,
+        deduplication_ids_max: raw.number(&table::DEDUPLICATION_IDS_MAX)?,
         bytes_in_flight_max: raw.number(&table::BYTES_IN_FLIGHT_MAX)?,
         tenant_bytes_in_flight_max: raw.number(&table::TENANT_BYTES_IN_FLIGHT_MAX)?,
     };

@@ -211,6 +211,19 @@ pub(crate) static IN_FLIGHT_MAX: Declared = Declared {
     ..Declared::BLANK
 };
 
+pub(crate) static DEDUPLICATION_IDS_MAX: Declared = Declared {
+    name: "broker.deduplication_ids_max",
+    kind: Kind::Number {
+        unit: "of ids",
+        range: 1..=1_000_000_000,
+    },
+    default: Some("4000000"),
+    variable: Some("HOLDFAST_DEDUPLICATION_IDS_MAX"),
+    doc: "How many deduplication ids of FIFO queues are in memory, of 64 bytes each. None is forgotten before its five \
+          minutes are over: at the limit a send with an id is answered 503 and may be sent again.",
+    ..Declared::BLANK
+};
+
 pub(crate) static BYTES_IN_FLIGHT_MAX: Declared = Declared {
     name: "broker.bytes_in_flight_max",
     kind: Kind::Bytes(1 << 21..=1 << 40),
@@ -254,7 +267,7 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 22] = [
+pub static OPTIONS: [&Declared; 23] = [
     &DEV,
     &CONFIG,
     &BIND,
@@ -273,6 +286,7 @@ pub static OPTIONS: [&Declared; 22] = [
     &CACHE_BYTES,
     &INBOX_COMMANDS_MAX,
     &IN_FLIGHT_MAX,
+    &DEDUPLICATION_IDS_MAX,
     &BYTES_IN_FLIGHT_MAX,
     &TENANT_BYTES_IN_FLIGHT_MAX,
     &LOG_LEVEL,

@@ -24,6 +24,12 @@ pub(crate) struct Accepted {
     pub(crate) sequence: Sequence,
 }
 
+impl Accepted {
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.at.plus_seconds(limits::DEDUPLICATION_SECONDS) <= now
+    }
+}
+
 /// Accepted sends in order of time, with an index that is rebuilt on load.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -39,12 +45,12 @@ impl Memory {
         memory
     }
 
-    /// Forgets what was accepted five minutes ago or earlier.
-    pub(crate) fn forget(&mut self, now: Timestamp) {
-        while let Some(first) = self.ring.front().copied() {
-            if first.at.plus_seconds(limits::DEDUPLICATION_SECONDS) > now {
-                return;
-            }
+    /// Frees what was accepted five minutes ago or earlier, at most so many; returns how many it was.
+    pub(crate) fn forget(&mut self, now: Timestamp, most: u32) -> u32 {
+        for forgotten in 0..most {
+            let Some(first) = self.ring.front().copied().filter(|first| first.is_over(now)) else {
+                return forgotten;
+            };
             let position = low_bits(self.ring.first_position());
             if let Ok(entry) = self
                 .index
@@ -54,12 +60,24 @@ impl Memory {
             }
             self.ring.pop_front();
         }
+        most
     }
 
-    pub(crate) fn find(&self, key: &Key) -> Option<&Accepted> {
+    /// Whether there is something to free.
+    pub(crate) fn has_forgotten(&self, now: Timestamp) -> bool {
+        self.ring.front().is_some_and(|first| first.is_over(now))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Returns the send of this key in the last five minutes.
+    pub(crate) fn find(&self, key: &Key, now: Timestamp) -> Option<&Accepted> {
         let ring = &self.ring;
+        // One that is over and not freed yet may stand beside one of the same key.
         let position = self.index.find(hash(key), |position| {
-            at(ring, *position).is_some_and(|accepted| accepted.key == *key)
+            at(ring, *position).is_some_and(|accepted| accepted.key == *key && !accepted.is_over(now))
         });
         at(ring, *position?)
     }
@@ -161,27 +179,49 @@ mod tests {
         let mut memory = Memory::default();
         // Seven ids a second, of which those of five minutes are known.
         for n in 0..20_000 {
-            memory.forget(Timestamp::from_millis(n / 7 * 1_000));
+            let now = Timestamp::from_millis(n / 7 * 1_000);
+            // Whether it was freed or not, what is over is not found.
+            memory.forget(now, if n % 100 == 0 { u32::MAX } else { 1 });
             let new = accepted(n, n / 7);
-            assert_eq!(memory.find(&new.key), None);
+            assert_eq!(memory.find(&new.key, now), None);
             memory.remember(new);
             let oldest = (n / 7).saturating_sub(299) * 7;
             for known in [n, oldest, n.midpoint(oldest)] {
                 assert_eq!(
                     memory
-                        .find(&accepted(known, known / 7).key)
+                        .find(&accepted(known, known / 7).key, now)
                         .map(|found| found.sequence.0),
                     Some(known)
                 );
             }
             let gone = oldest.checked_sub(1).map(|gone| accepted(gone, 0).key);
-            assert_eq!(gone.and_then(|key| memory.find(&key)), None);
+            assert_eq!(gone.and_then(|key| memory.find(&key, now)), None);
         }
         assert!(
-            memory.index.len() <= 300 * 7,
+            memory.index.len() <= 301 * 7,
             "{} in the index",
             memory.index.len()
         );
+    }
+
+    #[test]
+    fn an_id_that_comes_again_is_known_by_its_last_time() {
+        let mut memory = Memory::default();
+        for round in 0..5 {
+            let (now, new) = (300 * round, accepted(7, 300 * round));
+            let now = Timestamp::from_millis(now * 1_000);
+            assert_eq!(
+                memory.find(&new.key, now),
+                None,
+                "the one before is over and not freed"
+            );
+            memory.remember(new);
+            assert_eq!(memory.find(&new.key, now), Some(&new));
+        }
+        let now = Timestamp::from_millis(1_499_999);
+        assert_eq!((memory.forget(now, 2), memory.len()), (2, 3));
+        assert_eq!((memory.forget(now, u32::MAX), memory.len()), (2, 1));
+        assert!(memory.find(&accepted(7, 0).key, now).is_some());
     }
 
     #[test]

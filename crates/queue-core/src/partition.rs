@@ -104,6 +104,9 @@ impl Partition {
         let settled = self.settle(budget.transitions);
         self.run_tasks(budget.transitions - settled);
         self.reclaim(budget.reclaim_slots);
+        if matches!(command, Command::Tick) {
+            self.forget_ids(budget.reclaim_slots);
+        }
         let outcome = commands::apply(self, context, command);
         Applied {
             outcome,
@@ -239,6 +242,24 @@ impl Partition {
     /// Returns when a message expires next; it may be earlier than the true time, never later.
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.timers.next_expiry().map(|(at, _)| at)
+    }
+
+    /// Returns how many deduplication ids are held.
+    pub fn deduplication_ids(&self) -> usize {
+        self.queues.values().map(|queue| queue.deduplication.len()).sum()
+    }
+
+    /// Whether a tick would free deduplication ids at this time: they are over.
+    pub fn has_forgotten_ids(&self, at: Timestamp) -> bool {
+        self.queues
+            .values()
+            .any(|queue| queue.deduplication.has_forgotten(at))
+    }
+
+    fn forget_ids(&mut self, mut most: u32) {
+        for queue in self.queues.values_mut() {
+            most -= queue.deduplication.forget(self.clock, most);
+        }
     }
 
     /// Whether there are slots of purged messages left to reclaim.

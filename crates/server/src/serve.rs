@@ -233,6 +233,7 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOpt
             tenant_bytes_max: options.broker.tenant_bytes_in_flight_max,
         },
         in_flight_max: u64::from(options.broker.in_flight_max),
+        deduplication_ids_max: options.broker.deduplication_ids_max,
         kick_on_push: false,
         inline: reactors() == 1,
         snapshot_log_bytes: options.store.snapshot_log_bytes,

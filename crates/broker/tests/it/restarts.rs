@@ -182,6 +182,7 @@ fn options() -> BrokerOptions {
         limits: Limits::RELAXED,
         inbox: InboxLimits::default(),
         budget: broker::BudgetLimits::default(),
+        deduplication_ids_max: 1_000_000,
         in_flight_max: types::limits::IN_FLIGHT_MAX,
         kick_on_push: true,
         inline: false,

@@ -45,6 +45,7 @@ pub(crate) struct Settings {
     pub(crate) reserve_bytes: Option<u64>,
     pub(crate) inbox: InboxLimits,
     pub(crate) budget: BudgetLimits,
+    pub(crate) deduplication_ids_max: u64,
 }
 
 impl Settings {
@@ -58,6 +59,7 @@ impl Settings {
             reserve_bytes: None,
             inbox: InboxLimits::default(),
             budget: BudgetLimits::default(),
+            deduplication_ids_max: 1_000_000,
         }
     }
 }
@@ -81,6 +83,7 @@ impl Served {
             limits: Limits::RELAXED,
             inbox: settings.inbox,
             budget: settings.budget,
+            deduplication_ids_max: settings.deduplication_ids_max,
             kick_on_push: settings.driver == Driver::CommitThread,
             inline: settings.driver == Driver::Reactor,
             snapshot_log_bytes: settings.snapshot_log_bytes,

@@ -20,6 +20,7 @@ by_both_drivers!(
     below_the_reserve_only_sends_are_refused,
     contents_of_an_earlier_version_are_moved_to_the_disk,
     contents_in_flight_are_bounded_and_a_refused_receive_takes_nothing,
+    deduplication_ids_are_bounded_and_none_is_forgotten_early,
 );
 
 const SEGMENT_BYTES: u64 = 32 << 10;
@@ -385,6 +386,49 @@ async fn contents_in_flight_are_bounded_and_a_refused_receive_takes_nothing(driv
         "the refused receive is not counted"
     );
     served.send(&"x".repeat(4_000)).await.unwrap();
+    served.stop();
+}
+
+async fn deduplication_ids_are_bounded_and_none_is_forgotten_early(driver: Driver) {
+    let settings = Settings {
+        deduplication_ids_max: 100,
+        has_real_time: true,
+        ..small(driver)
+    };
+    let served = Served::with_queue(&settings).await;
+    create(&served, "q.fifo").await;
+    let began = std::time::Instant::now();
+    let mut sent = 0;
+    // The ids are counted now and then, so a few more pass.
+    while enqueue(&served, "q.fifo", fifo_entry("g", &sent.to_string())).await != Err(BrokerError::Overloaded)
+    {
+        sent += 1;
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(60),
+            "{sent} ids were taken"
+        );
+    }
+    assert!(sent >= 100, "refused after {sent}");
+    served.send("without an id").await.unwrap();
+    served
+        .broker
+        .advance_clock(std::time::Duration::from_secs(301))
+        .await
+        .unwrap();
+    // It is not known any more, and there is room again without a restart.
+    while enqueue(&served, "q.fifo", fifo_entry("g", "0")).await == Err(BrokerError::Overloaded) {
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(60),
+            "the ids stay"
+        );
+    }
+    let counters = served
+        .broker
+        .describe_queue(key("q.fifo"))
+        .await
+        .unwrap()
+        .counters;
+    assert_eq!(counters.total(), sent + 1);
     served.stop();
 }
 

@@ -59,6 +59,7 @@ fn every_option_of_the_file_is_read() {
         [broker]
         inbox_commands_max = 16
         in_flight_max = 5
+        deduplication_ids_max = 7
         bytes_in_flight_max = '1GiB'
         tenant_bytes_in_flight_max = '1GiB'
         [log]
@@ -84,6 +85,7 @@ fn every_option_of_the_file_is_read() {
     assert_eq!(options.store.cache_bytes, 0);
     assert_eq!(options.broker.inbox_commands_max, 16);
     assert_eq!(options.broker.in_flight_max, 5);
+    assert_eq!(options.broker.deduplication_ids_max, 7);
     assert_eq!(options.broker.bytes_in_flight_max, 1 << 30);
     assert_eq!(options.broker.tenant_bytes_in_flight_max, 1 << 30);
     assert_eq!(options.log.level, "warn, broker=debug,journal::segment=trace");

@@ -9,6 +9,9 @@ use crate::history::NO_HISTORY;
 use crate::queue::Queue;
 use crate::{Context, Enqueued, Outcome, Partition, QueueError};
 
+/// Deduplication ids that one send frees at most.
+const FORGET_MAX: u32 = 64;
+
 pub(super) fn apply(
     partition: &mut Partition,
     context: Context,
@@ -17,7 +20,8 @@ pub(super) fn apply(
 ) -> Result<Outcome, QueueError> {
     let clock = partition.clock;
     let queue = partition.queues.get_mut(&id).ok_or(QueueError::NoSuchQueue)?;
-    queue.deduplication.forget(clock);
+    // More than are added, so that a memory that has grown shrinks again.
+    queue.deduplication.forget(clock, FORGET_MAX);
     let mut keys = Vec::with_capacity(entries.len());
     for entry in entries {
         keys.push(check(queue, entry)?);
@@ -66,7 +70,7 @@ fn add(
     if entry.size_bytes > max_bytes {
         return Err(QueueError::MessageTooLong { max_bytes });
     }
-    if let Some(first) = key.and_then(|key| queue.deduplication.find(&key)) {
+    if let Some(first) = key.and_then(|key| queue.deduplication.find(&key, clock)) {
         return Ok(Enqueued {
             message_id: first.message_id,
             sequence: first.sequence,

@@ -174,6 +174,7 @@ fn start(clock: Arc<ManualClock>, disk: Arc<dyn Disk>) -> (Broker, JoinHandle<()
         limits: Limits::STRICT,
         inbox: InboxLimits::default(),
         budget: broker::BudgetLimits::default(),
+        deduplication_ids_max: 1_000_000,
         in_flight_max: types::limits::IN_FLIGHT_MAX,
         kick_on_push: true,
         inline: false,
