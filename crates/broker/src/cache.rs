@@ -1,6 +1,6 @@
 //! Contents kept in memory: small fresh ones within a budget, and those that lie nowhere else.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -8,16 +8,17 @@ use types::Slot;
 
 /// Longest content that is kept for speed alone. A longer one costs its client more time than the read from the disk.
 const CACHED_BYTES_MAX: usize = 16 * 1024;
-/// Memory that one content costs beyond its bytes: the counters of the `Arc`, its places in map and order.
-const OVERHEAD_BYTES: usize = 64;
+/// Memory that one content costs beyond its bytes: the counters of the `Arc`, its places in map and order, and what both
+/// have free.
+const OVERHEAD_BYTES: usize = 128;
 /// Places in the order below which it is never cleaned.
 const CLEAN_FLOOR: usize = 1_024;
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Cached {
     bytes: Arc<[u8]>,
-    /// Tells this content from an earlier one of the same slot; none for one that lies nowhere else and stays.
-    stamp: Option<u64>,
+    /// Tells this content from an earlier one of the same slot.
+    stamp: u64,
 }
 
 /// Contents by slot. The one that came first goes first.
@@ -26,9 +27,11 @@ pub(crate) struct Cache {
     contents: HashMap<Slot, Cached>,
     order: VecDeque<(Slot, u64)>,
     last_stamp: u64,
-    /// Of the contents that may go.
+    /// What `contents` and `order` take.
     bytes: usize,
     bytes_max: usize,
+    /// Contents that lie nowhere else. Usually there is none.
+    pinned: BTreeMap<Slot, Arc<[u8]>>,
 }
 
 impl Cache {
@@ -36,6 +39,11 @@ impl Cache {
     pub(crate) fn set_budget(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         self.evict();
+    }
+
+    /// Returns how much memory contents take that also lie on the disk.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Keeps a content that also lies on the disk, if it is small.
@@ -47,11 +55,7 @@ impl Cache {
         self.last_stamp += 1;
         self.bytes += bytes.len() + OVERHEAD_BYTES;
         let stamp = self.last_stamp;
-        let cached = Cached {
-            bytes,
-            stamp: Some(stamp),
-        };
-        self.contents.insert(slot, cached);
+        self.contents.insert(slot, Cached { bytes, stamp });
         self.order.push_back((slot, stamp));
         self.evict();
         if self.order.len() > 2 * self.contents.len() + CLEAN_FLOOR {
@@ -63,29 +67,27 @@ impl Cache {
     /// Keeps a content that lies nowhere else, until its slot gets another or none.
     pub(crate) fn pin(&mut self, slot: Slot, bytes: Arc<[u8]>) {
         self.remove(slot);
-        self.contents.insert(slot, Cached { bytes, stamp: None });
+        self.pinned.insert(slot, bytes);
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Arc<[u8]>> {
-        self.contents.get(&slot).map(|cached| &cached.bytes)
-    }
-
-    pub(crate) fn remove(&mut self, slot: Slot) {
-        if let Some(removed) = self.contents.remove(&slot)
-            && removed.stamp.is_some()
-        {
-            self.bytes -= removed.bytes.len() + OVERHEAD_BYTES;
+        match self.contents.get(&slot) {
+            Some(cached) => Some(&cached.bytes),
+            None => self.pinned.get(&slot),
         }
     }
 
-    /// Returns the contents that lie nowhere else, in the order of their slots.
-    pub(crate) fn pinned(&self) -> Vec<(Slot, Arc<[u8]>)> {
-        let pinned = self.contents.iter().filter(|(_, cached)| cached.stamp.is_none());
-        let mut pinned: Vec<_> = pinned
-            .map(|(slot, cached)| (*slot, cached.bytes.clone()))
-            .collect();
-        pinned.sort_unstable_by_key(|(slot, _)| *slot);
-        pinned
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        if let Some(removed) = self.contents.remove(&slot) {
+            self.bytes -= removed.bytes.len() + OVERHEAD_BYTES;
+        } else if !self.pinned.is_empty() {
+            self.pinned.remove(&slot);
+        }
+    }
+
+    /// Returns the contents that lie nowhere else.
+    pub(crate) fn pinned(&self) -> &BTreeMap<Slot, Arc<[u8]>> {
+        &self.pinned
     }
 
     fn evict(&mut self) {
@@ -101,9 +103,7 @@ impl Cache {
 }
 
 fn is_at(contents: &HashMap<Slot, Cached>, slot: Slot, stamp: u64) -> bool {
-    contents
-        .get(&slot)
-        .is_some_and(|cached| cached.stamp == Some(stamp))
+    contents.get(&slot).is_some_and(|cached| cached.stamp == stamp)
 }
 
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
         cache.pin(Slot(0), content(1));
         cache.add(Slot(0), content(1));
         assert!(cache.get(Slot(1)).is_none() && cache.get(Slot(0)).is_none());
-        let pinned: Vec<_> = cache.pinned().into_iter().map(|(slot, _)| slot).collect();
+        let pinned: Vec<_> = cache.pinned().keys().copied().collect();
         assert_eq!(pinned, [Slot(2)]);
     }
 

@@ -149,15 +149,20 @@ impl Contents {
     }
 
     /// Returns the contents that are in memory only, in the order of their slots.
-    pub(crate) fn pinned(&self) -> Vec<(Slot, Arc<[u8]>)> {
+    pub(crate) fn pinned(&self) -> &BTreeMap<Slot, Arc<[u8]>> {
         self.cache.pinned()
+    }
+
+    /// Returns how much memory contents take that also lie on the disk.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cache.bytes()
     }
 
     /// Takes a snapshot that shares memory with this column.
     pub fn snapshot(&self) -> ContentsSnapshot {
         ContentsSnapshot {
             column: self.column.clone(),
-            pinned: self.cache.pinned(),
+            pinned: self.cache.pinned().clone(),
         }
     }
 
@@ -200,7 +205,7 @@ impl Contents {
 #[derive(Debug, Clone)]
 pub struct ContentsSnapshot {
     column: CowVec<Location>,
-    pinned: Vec<(Slot, Arc<[u8]>)>,
+    pinned: BTreeMap<Slot, Arc<[u8]>>,
 }
 
 impl ContentsSnapshot {

@@ -175,6 +175,8 @@ impl Committer {
         }
         let ids_max = self.shared.options.deduplication_ids_max;
         self.owner.count_ids(ids_max, now);
+        let cached = self.owner.contents.cached_bytes();
+        self.shared.options.observer.cached(cached);
         match self.journal.space() {
             Ok(Some(space)) => {
                 let state_bytes = self.owner.state_bytes();

@@ -46,6 +46,8 @@ pub trait Observer: Debug + Send + Sync {
     fn copied(&self, bytes: u64);
     /// So many contents were found that are not what was stored.
     fn damaged(&self, contents: u64);
+    /// Contents that also lie on the disk take so many bytes of memory.
+    fn cached(&self, bytes: usize);
     /// There is so much room on the disk, and sends are refused if it is short.
     fn room(&self, space: Space, is_short: bool);
 }
@@ -61,5 +63,6 @@ impl Observer for NoObserver {
     fn snapshot(&self, _bytes: u64, _seconds: f64) {}
     fn copied(&self, _bytes: u64) {}
     fn damaged(&self, _contents: u64) {}
+    fn cached(&self, _bytes: usize) {}
     fn room(&self, _space: Space, _is_short: bool) {}
 }

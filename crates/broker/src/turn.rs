@@ -367,7 +367,7 @@ impl Committer {
     /// Writes contents to the log that are in memory only: they came with a snapshot of an earlier version.
     fn store_pinned(&mut self) -> Result<(), JournalError> {
         const PIECE_BYTES: usize = 1 << 20;
-        let pinned = self.owner.contents.pinned();
+        let pinned = self.owner.contents.pinned().clone();
         let mut pinned = pinned.into_iter().peekable();
         while pinned.peek().is_some() {
             copies::begin(&mut self.copies);

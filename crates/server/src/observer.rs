@@ -48,6 +48,10 @@ impl Observer for MetricsObserver {
         self.0.damaged_contents.add(contents);
     }
 
+    fn cached(&self, bytes: usize) {
+        self.0.payload_cache.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
     fn room(&self, space: Space, is_short: bool) {
         let available = i64::try_from(space.available).unwrap_or(i64::MAX);
         self.0.disk_available.set(available);

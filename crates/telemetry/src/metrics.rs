@@ -51,6 +51,8 @@ pub struct Metrics {
     pub copied_bytes: Counter,
     /// Contents that were not what had been stored.
     pub damaged_contents: Counter,
+    /// Memory of contents that also lie on the disk.
+    pub payload_cache: Gauge,
     /// Room on the disk.
     pub disk_available: Gauge,
     /// Whether sends are refused for want of room.
@@ -85,6 +87,7 @@ impl Metrics {
             snapshot_pause: Histogram::new(&table::SNAPSHOT_PAUSE, &FSYNC_NANOS),
             copied_bytes: Counter::new(&table::COPIED_BYTES),
             damaged_contents: Counter::new(&table::DAMAGED_CONTENTS),
+            payload_cache: Gauge::new(&table::PAYLOAD_CACHE),
             disk_available: Gauge::new(&table::DISK_AVAILABLE),
             disk_short: Gauge::new(&table::DISK_SHORT),
         }
@@ -116,6 +119,7 @@ impl Metrics {
             &self.snapshot_pause,
             &self.copied_bytes,
             &self.damaged_contents,
+            &self.payload_cache,
             &self.disk_available,
             &self.disk_short,
         ];

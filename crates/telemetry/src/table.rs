@@ -178,6 +178,13 @@ pub(crate) static DAMAGED_CONTENTS: Declared = metric(
      counts.",
 );
 
+pub(crate) static PAYLOAD_CACHE: Declared = metric(
+    "holdfast_payload_cache_bytes",
+    Kind::Gauge,
+    "bytes",
+    "Memory of message contents that also lie on the disk, as of the last look at the room.",
+);
+
 pub(crate) static DISK_AVAILABLE: Declared = metric(
     "holdfast_disk_available_bytes",
     Kind::Gauge,
@@ -193,7 +200,7 @@ pub(crate) static DISK_SHORT: Declared = metric(
 );
 
 /// Every metric.
-pub static METRICS: [&Declared; 24] = [
+pub static METRICS: [&Declared; 25] = [
     &BUILD,
     &DURABILITY,
     &REQUESTS,
@@ -216,6 +223,7 @@ pub static METRICS: [&Declared; 24] = [
     &SNAPSHOT_PAUSE,
     &COPIED_BYTES,
     &DAMAGED_CONTENTS,
+    &PAYLOAD_CACHE,
     &DISK_AVAILABLE,
     &DISK_SHORT,
 ];

@@ -252,6 +252,8 @@ impl Observer for Counts {
         self.state.lock().unwrap().damaged += contents;
     }
 
+    fn cached(&self, _bytes: usize) {}
+
     fn room(&self, _space: Space, is_short: bool) {
         self.state.lock().unwrap().is_short = is_short;
     }
