@@ -667,6 +667,7 @@ impl<R> Owner<R> {
             | Command::ChangeVisibility { .. }
             | Command::GiveBack { .. }
             | Command::Withhold { .. }
+            | Command::Discard { .. }
             | Command::TagQueue { .. }
             | Command::UntagQueue { .. }
             | Command::StartMoveTask { .. }

@@ -37,6 +37,7 @@ mod kind {
     pub(super) const CANCEL_MOVE_TASK: u8 = 15;
     pub(super) const SET_LIMITS: u8 = 16;
     pub(super) const WITHHOLD: u8 = 17;
+    pub(super) const DISCARD: u8 = 18;
 }
 
 const NO_DEDUPLICATION: u8 = 0;
@@ -191,7 +192,8 @@ fn encode(out: &mut Vec<u8>, command: &Command, contents: &mut Contents) {
         }
         Command::Delete { queue, handles }
         | Command::GiveBack { queue, handles }
-        | Command::Withhold { queue, handles } => {
+        | Command::Withhold { queue, handles }
+        | Command::Discard { queue, handles } => {
             put_handles(out, *queue, handles);
         }
         Command::ChangeVisibility { queue, entries } => {
@@ -229,6 +231,7 @@ const fn kind_of(command: &Command) -> u8 {
         Command::ChangeVisibility { .. } => kind::CHANGE_VISIBILITY,
         Command::GiveBack { .. } => kind::GIVE_BACK,
         Command::Withhold { .. } => kind::WITHHOLD,
+        Command::Discard { .. } => kind::DISCARD,
         Command::TagQueue { .. } => kind::TAG_QUEUE,
         Command::UntagQueue { .. } => kind::UNTAG_QUEUE,
         Command::StartMoveTask { .. } => kind::START_MOVE_TASK,
@@ -293,6 +296,13 @@ fn decode(
         kind::WITHHOLD => {
             let queue = QueueId(decoder.u64()?);
             Command::Withhold {
+                queue,
+                handles: repeat(decoder, handle)?,
+            }
+        }
+        kind::DISCARD => {
+            let queue = QueueId(decoder.u64()?);
+            Command::Discard {
                 queue,
                 handles: repeat(decoder, handle)?,
             }
