@@ -42,4 +42,5 @@ pub use preparation::{Preparation, Prepared};
 pub use record::ENTRY_BYTES_MAX;
 pub use recovery::{RecoveryReport, TornTail};
 pub use repair::{LogRepair, repair_log};
+pub use segment::segment_name;
 pub use verify::{Discarding, Verification, damage_of_kept, keep_aside, verify};

@@ -88,7 +88,10 @@ impl Disk for OsDisk {
     }
 
     fn make_folder(&self, folder: &str) -> io::Result<()> {
-        DirBuilder::new().mode(DIR_MODE).create(self.root.join(folder))
+        match DirBuilder::new().mode(DIR_MODE).create(self.root.join(folder)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {

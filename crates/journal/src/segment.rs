@@ -38,6 +38,11 @@ pub(crate) fn name(id: u64) -> String {
     format!("log-{id:020}.seg")
 }
 
+/// Returns the name of the segment of a [`Place`].
+pub fn segment_name(segment: u32) -> String {
+    name(u64::from(segment))
+}
+
 /// Returns the id of a segment with this name.
 pub(crate) fn id_of(name: &str) -> Option<u64> {
     number_between(name, "log-", ".seg")
