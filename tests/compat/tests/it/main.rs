@@ -6,6 +6,7 @@ mod addresses;
 mod bad_input;
 mod clients;
 mod crash;
+mod damage;
 mod lifecycle;
 mod long_poll;
 mod queue_urls;
