@@ -274,38 +274,11 @@ fn decode(
             Command::Enqueue { queue, entries }
         }
         kind::RECEIVE => receive(decoder)?,
-        kind::DELETE => {
-            let queue = QueueId(decoder.u64()?);
-            Command::Delete {
-                queue,
-                handles: repeat(decoder, handle)?,
-            }
-        }
+        kind::DELETE | kind::GIVE_BACK | kind::WITHHOLD | kind::DISCARD => by_handles(kind, decoder)?,
         kind::CHANGE_VISIBILITY => {
             let queue = QueueId(decoder.u64()?);
             let entries = repeat(decoder, |decoder| Ok((handle(decoder)?, decoder.u32()?)))?;
             Command::ChangeVisibility { queue, entries }
-        }
-        kind::GIVE_BACK => {
-            let queue = QueueId(decoder.u64()?);
-            Command::GiveBack {
-                queue,
-                handles: repeat(decoder, handle)?,
-            }
-        }
-        kind::WITHHOLD => {
-            let queue = QueueId(decoder.u64()?);
-            Command::Withhold {
-                queue,
-                handles: repeat(decoder, handle)?,
-            }
-        }
-        kind::DISCARD => {
-            let queue = QueueId(decoder.u64()?);
-            Command::Discard {
-                queue,
-                handles: repeat(decoder, handle)?,
-            }
         }
         kind::TAG_QUEUE => {
             let (queue, tags) = postcard(decoder)?;
@@ -328,6 +301,18 @@ fn decode(
             key: decoder.array()?,
         },
         _ => return Err(DecodeError::UnknownKind { kind, version }),
+    })
+}
+
+/// Reads a command that names messages by their handles.
+fn by_handles(kind: u8, decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
+    let queue = QueueId(decoder.u64()?);
+    let handles = repeat(decoder, handle)?;
+    Ok(match kind {
+        kind::DELETE => Command::Delete { queue, handles },
+        kind::GIVE_BACK => Command::GiveBack { queue, handles },
+        kind::WITHHOLD => Command::Withhold { queue, handles },
+        _ => Command::Discard { queue, handles },
     })
 }
 

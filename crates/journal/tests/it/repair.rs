@@ -5,9 +5,9 @@ use std::sync::Arc;
 use journal::conformance::Replayed;
 use journal::{
     Corruption, Discarding, Disk, Journal, JournalError, LogRepair, Verification, conformance, repair_log,
-    verify,
+    segment_name, verify,
 };
-use simulator::{Fault, SimDisk};
+use simulator::{Fault, Random, SimDisk};
 use types::LogIndex;
 
 use crate::support::{commit, entry, open, propose, small, try_open};
@@ -366,4 +366,92 @@ fn a_torn_tail_and_an_empty_directory_are_whole() {
     let (repair, _) = repaired(&disk, FOLDER).unwrap();
     assert_eq!((repair.damage, repair.aside), (vec![], vec![]));
     assert_eq!(verified(&disk), found, "a repair of nothing changes nothing");
+}
+
+/// Damages a disk in several places at once.
+fn damage_at_random(disk: &SimDisk, random: &mut Random) {
+    for _ in 0..1 + random.below(4) {
+        let names = disk.names();
+        let name = &names[random.below(names.len() as u64) as usize];
+        let bytes = disk.content(name).len() as u64;
+        // Most files are read from their beginning, and most are longer than what is in them.
+        let at = match random.below(3) {
+            0 => random.below(bytes.min(4_300)),
+            _ => random.below(bytes),
+        };
+        match random.below(10) {
+            0 => disk.remove(name).unwrap(),
+            1 => disk.alter(name, |bytes| bytes.truncate(at as usize)),
+            2 => disk.alter(name, |bytes| bytes.extend([7; 100])),
+            3 => disk.alter(name, |bytes| {
+                let end = bytes.len().min(at as usize + 2_000);
+                bytes[at as usize..end].fill(0);
+            }),
+            _ => disk.flip(name, at, 1 << random.below(8)),
+        }
+    }
+    disk.sync_dir().unwrap();
+}
+
+#[test]
+fn whatever_is_damaged_a_repair_leaves_a_directory_that_starts() {
+    let whole = [
+        sealed(&[], false),
+        sealed(&SNAPSHOTS, false),
+        sealed(&SNAPSHOTS[1..], false),
+        sealed(&SNAPSHOTS[1..], true),
+    ];
+    let (mut damaged, mut emptied) = (0, 0);
+    for seed in 0..1_200 {
+        let mut random = Random::new(seed);
+        let disk = whole[seed as usize % whole.len()].fork();
+        damage_at_random(&disk, &mut random);
+        let found = verified(&disk);
+        let opened = try_open(&disk.fork(), small());
+        assert_eq!(found.is_start_refused, opened.is_err(), "seed {seed}");
+        let (repair, _) = repaired(&disk, FOLDER).unwrap();
+        assert_eq!(
+            repair.damage.is_empty(),
+            found.damage.is_empty() || !has_reason(&found),
+            "seed {seed}"
+        );
+        let last = check_open(&disk.fork());
+        assert_eq!(last, repair.last_index.0, "seed {seed}: {repair:?}");
+        if let Ok((_, report, _)) = opened {
+            assert_eq!(
+                last, report.last_index.0,
+                "seed {seed}: what starts loses nothing"
+            );
+        }
+        let after = verified(&disk);
+        assert!(!after.is_start_refused, "seed {seed}: {after:?}");
+        // What is left is in segments that only whoever knows the messages can do without.
+        assert!(
+            after
+                .damage
+                .iter()
+                .all(|damage| kept_files(&disk).contains(&damage.file)),
+            "seed {seed}: {after:?}"
+        );
+        damaged += u64::from(!found.damage.is_empty());
+        emptied += u64::from(repair.keeps_nothing());
+    }
+    assert!(damaged > 600 && emptied < damaged / 2, "{damaged}, {emptied}");
+}
+
+/// Whether a repair of the log has anything to do: damage in segments that are only kept is left to the owner.
+fn has_reason(found: &Verification) -> bool {
+    found.is_start_refused
+        || found
+            .damage
+            .iter()
+            .any(|damage| damage.file.contains("snapshot-"))
+}
+
+fn kept_files(disk: &SimDisk) -> Vec<String> {
+    let (_, journal) = verify(Arc::new(disk.clone()), &mut Discarding).unwrap();
+    let kept = journal.unwrap().kept();
+    kept.iter()
+        .map(|kept| disk.describe(&segment_name(kept.segment)))
+        .collect()
 }
