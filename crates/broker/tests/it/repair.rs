@@ -184,6 +184,29 @@ async fn one_flipped_content_costs_one_message() {
     check_served(&disk.kill(), &BTreeSet::from([lost.clone()])).await;
 }
 
+/// What was purged is reclaimed step by step, and until then its content holds on to its segment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn purged_messages_keep_no_damaged_segment() {
+    let served = Served::with_queue(&settings()).await;
+    for batch in 0..120 {
+        let entries = (0..100).map(|n| entry(&format!("{batch} {n}"))).collect();
+        let results = served.broker.enqueue(key("q"), entries).await.unwrap();
+        assert!(results.iter().all(Result::is_ok));
+    }
+    until("a snapshot", || served.counts.now().snapshots > 1).await;
+    // So many that the purge itself does not reclaim them all. The copy is as if the process were killed.
+    served.broker.purge_queue(key("q")).await.unwrap();
+    let disk = served.disk.fork();
+    served.stop();
+    let (_, journal) = verify(Arc::new(disk.clone()), &mut Discarding).unwrap();
+    let kept = journal.unwrap().kept();
+    let last = kept.last().unwrap().segment;
+    disk.flip(&segment_name(last), 4096 + 88 + 64 + 300, 1);
+    let done = repaired(&disk, FOLDER).unwrap();
+    assert_eq!((done.messages, done.lost.len()), (0, 0));
+    assert!(inspected(&disk.kill()).is_whole());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_log_says_what_clients_did_behind_the_damage() {
     let served = Served::with_queue(&settings()).await;

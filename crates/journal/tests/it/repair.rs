@@ -1,5 +1,6 @@
 //! Verify and repair: they agree with a start on what is damage, and a repair drops what is damaged and no more.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use journal::conformance::Replayed;
@@ -10,7 +11,7 @@ use journal::{
 use simulator::{Fault, Random, SimDisk};
 use types::LogIndex;
 
-use crate::support::{commit, entry, open, propose, small, try_open};
+use crate::support::{commit, entry, open, propose, small, try_open, wait};
 
 const FOLDER: &str = "damaged-20261130T235959Z";
 const ENTRIES: u64 = 60;
@@ -195,6 +196,41 @@ fn index_before(disk: &SimDisk, name: &str) -> Option<u64> {
     bytes[4096..]
         .starts_with(b"HFrc")
         .then(|| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()))
+}
+
+#[test]
+fn copies_that_a_snapshot_needs_stay_though_the_log_is_damaged_before_them() {
+    let disk = SimDisk::new(3);
+    let (mut journal, ..) = open(&disk);
+    for number in 1..=20 {
+        commit(&mut journal, &entry_of(number));
+    }
+    let places: Vec<_> = (0..34)
+        .map(|number| journal.copy_forward(&entry(number, 1_000)).unwrap().unwrap())
+        .collect();
+    assert_eq!(wait(&mut journal), []);
+    let named: BTreeSet<u32> = places.iter().map(|place| place.segment).collect();
+    let named: Vec<u32> = named.into_iter().collect();
+    // The log begins in the last segment whose first entry the snapshot has: where the last of the copies lie.
+    let mut last = places.iter().filter(|place| Some(&place.segment) == named.last());
+    let copies = *last.next().unwrap();
+    assert!(last.count() > 1);
+    let mut sink = journal.begin_snapshot(LogIndex(20), &named).unwrap();
+    sink.write(&entry(20, 5_000)).unwrap();
+    journal.complete_snapshot(sink.finish().unwrap()).unwrap();
+    for number in 21..=ENTRIES {
+        commit(&mut journal, &entry_of(number));
+    }
+    journal.seal().unwrap();
+    drop(journal);
+    let disk = disk.kill();
+    disk.flip(&segment_name(copies.segment), u64::from(copies.offset) + 1, 1);
+    let before: Vec<_> = named.iter().map(|id| disk.content(&segment_name(*id))).collect();
+    let (repair, _) = repaired(&disk, FOLDER).unwrap();
+    assert_eq!((repair.last_index.0, repair.dropped_to), (ENTRIES, None));
+    let after: Vec<_> = named.iter().map(|id| disk.content(&segment_name(*id))).collect();
+    assert!(before == after, "contents that the snapshot needs were touched");
+    assert_eq!(check_open(&disk), ENTRIES);
 }
 
 #[test]
