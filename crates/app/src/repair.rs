@@ -113,7 +113,10 @@ fn confirm(matches: &ArgMatches, directory: &str, plan: &Repair) -> Result<(), F
         .and_then(|()| io::stdin().read_line(&mut answer));
     match asked {
         Ok(_) if answer.trim() == "yes" => Ok(()),
-        Ok(_) | Err(_) => Err(refused("the answer was not yes", "nothing was changed")),
+        Ok(_) | Err(_) => Err(refused(
+            "the answer was not yes",
+            "nothing was changed: run this again once you know what you want",
+        )),
     }
 }
 

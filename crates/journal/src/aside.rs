@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::io::write_all_at;
-use crate::segment::{sync, sync_names};
+use crate::segment::{self, sync, sync_names};
 
 /// What was kept aside.
 #[derive(Debug)]
@@ -113,4 +113,13 @@ impl<'a> Aside<'a> {
                 source,
             })
     }
+}
+
+/// Copies segments of a directory into a folder of it. Returns the names of their files.
+pub fn keep_aside(disk: &dyn Disk, folder: &str, segments: &[u32]) -> Result<Vec<String>, JournalError> {
+    let mut aside = Aside::new(disk, folder);
+    for segment in segments {
+        aside.copy(&segment::name(u64::from(*segment)))?;
+    }
+    Ok(aside.kept().cloned().collect())
 }

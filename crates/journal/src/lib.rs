@@ -28,6 +28,7 @@ mod segment;
 mod snapshot;
 mod verify;
 
+pub use aside::keep_aside;
 pub use contract::{
     Counters, Epoch, Event, Journal, Kept, Place, ProposeError, Replay, ReplayError, SnapshotReceipt,
     SnapshotSink, Source, Ticket,
@@ -43,4 +44,4 @@ pub use record::ENTRY_BYTES_MAX;
 pub use recovery::{RecoveryReport, TornTail};
 pub use repair::{LogRepair, repair_log};
 pub use segment::segment_name;
-pub use verify::{Discarding, Verification, damage_of_kept, keep_aside, verify};
+pub use verify::{Discarding, Verification, damage_of_kept, verify};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use types::LogIndex;
 
-use crate::aside::Aside;
 use crate::contract::{Journal, Place, Replay, ReplayError};
 use crate::directory::Directory;
 use crate::disk::Disk;
@@ -18,7 +17,7 @@ use crate::options::LocalOptions;
 use crate::overlay::Overlay;
 use crate::recovery::TornTail;
 use crate::scan::Scanner;
-use crate::segment::{self, IDENTITY_BYTES, Segment};
+use crate::segment::{IDENTITY_BYTES, Segment};
 use crate::snapshot;
 
 /// What a data directory holds.
@@ -102,15 +101,6 @@ pub fn damage_of_kept(
         damaged.extend(damage.map(|damage| (kept.segment, damage)));
     }
     Ok(damaged)
-}
-
-/// Copies files of a directory into a folder of it, which is not there yet.
-pub fn keep_aside(disk: &dyn Disk, folder: &str, segments: &[u32]) -> Result<Vec<String>, JournalError> {
-    let mut aside = Aside::new(disk, folder);
-    for segment in segments {
-        aside.copy(&segment::name(u64::from(*segment)))?;
-    }
-    Ok(aside.kept().cloned().collect())
 }
 
 /// Returns the indexes of damaged snapshots, with what is wrong.
