@@ -182,6 +182,11 @@ fn dropped_lines(plan: &Repair) -> Vec<String> {
             count(sent, "message")
         ));
     }
+    for name in &plan.log.unreadable {
+        lines.push(format!(
+            "whatever was in {name}, of which nothing can be read: it may have been the end of the log"
+        ));
+    }
     for (queue, messages) in &plan.lost {
         lines.push(format!(
             "{} of queue {queue}, whose contents are lost",
@@ -218,7 +223,11 @@ fn document(directory: &str, folder: &str, plan: &Repair, is_done: bool) -> Valu
         "is_needed": plan.is_needed(),
         "is_done": is_done,
         "damage": damage_documents(&plan.log.damage),
-        "dropped": { "entries": entries, "contents": lost.collect::<Vec<_>>() },
+        "dropped": {
+            "entries": entries,
+            "unreadable": plan.log.unreadable,
+            "contents": lost.collect::<Vec<_>>(),
+        },
         "kept": {
             "last_index": plan.log.last_index.0,
             "queues": plan.queues,

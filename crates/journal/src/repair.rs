@@ -36,6 +36,8 @@ pub struct LogRepair {
     pub last_index: LogIndex,
     /// The last entry that is dropped, as far as can be known; none if no entry is.
     pub dropped_to: Option<LogIndex>,
+    /// Segments of which nothing can be read, so that nobody knows what is dropped with them.
+    pub unreadable: Vec<String>,
     /// Names of files that were kept aside.
     pub aside: Vec<String>,
 }
@@ -43,7 +45,7 @@ pub struct LogRepair {
 impl LogRepair {
     /// Whether there was anything, and nothing of it is kept.
     pub fn keeps_nothing(&self) -> bool {
-        self.last_index == LogIndex(0) && self.dropped_to.is_some()
+        self.last_index == LogIndex(0) && (self.dropped_to.is_some() || !self.unreadable.is_empty())
     }
 }
 
@@ -68,6 +70,7 @@ pub fn repair_log(
         disk,
         aside: Aside::new(disk, folder),
         damage: Vec::new(),
+        unreadable: Vec::new(),
         last_index: chosen.index,
     };
     work.mend_identities(&directory, &chosen)?;
@@ -84,6 +87,7 @@ pub fn repair_log(
         dropped_to: (last_dropped > last_index).then_some(LogIndex(last_dropped)),
         aside: work.aside.kept().cloned().collect(),
         damage: work.damage,
+        unreadable: work.unreadable,
     })
 }
 
@@ -91,6 +95,7 @@ struct Work<'a> {
     disk: &'a dyn Disk,
     aside: Aside<'a>,
     damage: Vec<Corruption>,
+    unreadable: Vec<String>,
     last_index: u64,
 }
 
@@ -100,9 +105,15 @@ impl Work<'_> {
         for id in directory.segments.iter().rev().copied() {
             let is_base = match self.open_or_mend(id)? {
                 Some(candidate) => candidate.is_base(chosen.index),
-                None if is_named(chosen, id) => false,
                 None => {
-                    self.aside.take(&segment::name(id))?;
+                    let name = segment::name(id);
+                    if !self.is_unused(&name)? {
+                        self.unreadable.push(name.clone());
+                    }
+                    // One that is named gets another in its place, once the log is mended.
+                    if !is_named(chosen, id) {
+                        self.aside.take(&name)?;
+                    }
                     false
                 }
             };
@@ -146,6 +157,28 @@ impl Work<'_> {
                 .is_some_and(|start| start.segment_id == id);
         let length = file.len().map_err(failed)?;
         Ok(is_start.then_some((generation, length)))
+    }
+
+    /// Whether a segment was made in advance and never written to: there is a first page, and nothing behind it.
+    fn is_unused(&self, name: &str) -> Result<bool, JournalError> {
+        let failed = |error| JournalError::failed("read", self.disk.describe(name), error);
+        let file = self.disk.open(name).map_err(failed)?;
+        let mut buffer = vec![0; 256 << 10];
+        let mut has_first_page = false;
+        let mut at = 0;
+        loop {
+            let read = file.read_at(&mut buffer, at).map_err(failed)?;
+            if read == 0 {
+                return Ok(has_first_page && at > IDENTITY_BYTES);
+            }
+            let first_page = (IDENTITY_BYTES.saturating_sub(at) as usize).min(read);
+            let (head, rest) = buffer[..read].split_at(first_page);
+            has_first_page |= head.iter().any(|byte| *byte != 0);
+            if rest.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += read as u64;
+        }
     }
 
     /// Cuts the log or writes it again, if it is damaged.

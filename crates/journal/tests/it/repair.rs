@@ -268,6 +268,43 @@ fn the_only_snapshot_of_a_log_that_begins_later_leaves_nothing() {
     assert_eq!(check_open(&disk), 0);
 }
 
+#[test]
+fn a_segment_of_which_nothing_can_be_read_is_said_to_be_lost() {
+    let whole = sealed(&[], false);
+    let logs = names_of(&whole, "log-");
+    let used = logs
+        .iter()
+        .rev()
+        .find(|name| index_before(&whole, name).is_some())
+        .unwrap();
+    let keep = index_before(&whole, used).unwrap();
+    let disk = whole.fork();
+    disk.alter(used, |bytes| bytes[..4096 + 88].fill(0));
+    let (repair, _) = repaired(&disk, FOLDER).unwrap();
+    assert_eq!(repair.unreadable, std::slice::from_ref(used));
+    assert_eq!((repair.last_index.0, check_open(&disk)), (keep, keep));
+    assert!(!repair.keeps_nothing());
+
+    // One that was made in advance held nothing.
+    let unused = logs.last().unwrap();
+    assert_eq!(index_before(&whole, unused), None);
+    let disk = whole.fork();
+    disk.flip(unused, 50, 1);
+    let (repair, _) = repaired(&disk, FOLDER).unwrap();
+    assert_eq!((repair.unreadable.len(), repair.last_index.0), (0, ENTRIES));
+
+    let disk = SimDisk::new(3);
+    let (mut journal, ..) = open(&disk);
+    commit(&mut journal, &entry_of(1));
+    drop(journal);
+    let disk = disk.kill();
+    disk.alter("log-00000000000000000001.seg", |bytes| bytes.fill(0));
+    assert!(verified(&disk).is_start_refused);
+    let (repair, _) = repaired(&disk, FOLDER).unwrap();
+    assert!(repair.keeps_nothing());
+    assert_eq!(check_open(&disk), 0);
+}
+
 /// Kinds of damage, each with the entry that must be kept.
 fn damages() -> Vec<(&'static str, SimDisk, u64)> {
     let plain = || sealed(&[], false);
