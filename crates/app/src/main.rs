@@ -1,5 +1,10 @@
 //! The `holdfast` binary.
 
+mod repair;
+mod stopped;
+mod utc;
+mod verify;
+
 use std::process::ExitCode;
 
 use clap::Command;
@@ -20,10 +25,14 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(serve)
         .subcommand(cli::bench_command())
+        .subcommand(verify::command())
+        .subcommand(repair::command())
         .get_matches();
     match matches.subcommand() {
         Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
         Some(("bench", arguments)) => cli::run_bench(arguments),
+        Some(("verify", arguments)) => verify::run(arguments),
+        Some(("repair", arguments)) => repair::run(arguments),
         Some(_) | None => ExitCode::from(ConfigError::EXIT_CODE),
     }
 }

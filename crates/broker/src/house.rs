@@ -376,7 +376,7 @@ impl Committer {
     }
 }
 
-fn store_snapshot(
+pub(crate) fn store_snapshot(
     sink: &mut dyn SnapshotSink,
     wall: WallTime,
     state: &queue_core::PartitionSnapshot,

@@ -19,12 +19,14 @@ mod fetch;
 mod handle;
 mod house;
 mod inbox;
+mod inspect;
 mod observer;
 mod owner;
 mod policies;
 mod progress;
 mod random;
 mod reads;
+mod repair;
 mod replay;
 mod request;
 mod room;
@@ -33,16 +35,19 @@ mod state_clock;
 mod take;
 mod turn;
 mod waiters;
+mod written;
 
 pub use budget::BudgetLimits;
 pub use clock::{Clock, ManualClock, OsClock};
 pub use contents::{Contents, ContentsSnapshot, Held, Stored};
 pub use handle::{Broker, BrokerError, ReceiveOptions, Received};
 pub use inbox::InboxLimits;
+pub use inspect::{Inspection, StateInspection, inspect};
 pub use observer::{Commit, NoObserver, Observer};
 pub use owner::{Limits, Now, Owner, Turn};
 pub use progress::Progress;
 pub use random::{OsRandom, Random, SeededRandom};
+pub use repair::{Dropped, Repair, repair};
 pub use replay::{Recovered, recover, write_snapshot};
 pub use request::{
     Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, Taken, WaiterId,

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use journal::Space;
+use queue_core::{Command, Enqueued, Outcome, QueueError};
 
 /// One commit of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,6 +31,30 @@ pub struct Commit {
     pub dead_lettered: u64,
     /// Messages of receives that were undone.
     pub given_back: u64,
+}
+
+impl Commit {
+    /// Adds what one command came to.
+    pub(crate) fn count(&mut self, command: &Command, outcome: &Result<Outcome, QueueError>) {
+        match outcome {
+            Ok(Outcome::Enqueued(results)) => {
+                let added = |result: &Result<Enqueued, _>| {
+                    result.as_ref().is_ok_and(|enqueued| enqueued.slot.is_some())
+                };
+                self.sent += results.iter().filter(|result| added(result)).count() as u64;
+            }
+            Ok(Outcome::Received(deliveries)) => self.received += deliveries.len() as u64,
+            Ok(Outcome::Entries(results)) if matches!(command, Command::Delete { .. }) => {
+                self.deleted += results.iter().filter(|result| result.is_ok()).count() as u64;
+            }
+            Ok(Outcome::Done) => {
+                if let Command::GiveBack { handles, .. } = command {
+                    self.given_back += handles.len() as u64;
+                }
+            }
+            Ok(Outcome::Entries(_) | Outcome::Queue(_) | Outcome::Moved(_)) | Err(_) => {}
+        }
+    }
 }
 
 /// Hears what happens on the commit thread. Must not block.

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use journal::Place;
 use queue_core::{
-    Applied, Command, Context, Effect, EntryEncoder, Handle, Outcome, Partition, PartitionSnapshot,
-    PayloadId, QueueError,
+    Command, Effect, EntryEncoder, Handle, Outcome, Partition, PartitionSnapshot, PayloadId, QueueError,
 };
 use types::{LogIndex, QueueId, QueueKey, Slot, Timestamp, WallTime, limits};
 
@@ -22,6 +21,7 @@ use crate::replay::Recovered;
 use crate::request::{Input, Receive, Reply, Request, Taken, WaiterId};
 use crate::state_clock::StateClock;
 use crate::waiters::{PARKED_MAX, Waiter, Waiters};
+use crate::written::Written;
 
 /// A reading of both clocks of the machine.
 #[derive(Debug, Clone, Copy)]
@@ -291,7 +291,7 @@ impl<R> Owner<R> {
             let times = (self.batch_at, self.batch_wall);
             let applied = written.apply(&mut self.partition, &mut self.contents, times, &command);
             self.follow(&applied.effects, turn);
-            count(&command, &applied.outcome, &mut turn.commit);
+            turn.commit.count(&command, &applied.outcome);
             self.follow_policy(&command, turn);
             if let Command::Receive { queue, .. } = command {
                 received_from.push(queue);
@@ -694,6 +694,7 @@ impl<R> Owner<R> {
             | Command::ChangeVisibility { .. }
             | Command::GiveBack { .. }
             | Command::Withhold { .. }
+            | Command::Discard { .. }
             | Command::TagQueue { .. }
             | Command::UntagQueue { .. }
             | Command::StartMoveTask { .. }
@@ -762,68 +763,6 @@ impl<R> Owner<R> {
     }
 }
 
-/// An entry that is durable: applies its commands, and keeps the column of contents in step. Shared with recovery.
-#[derive(Debug)]
-pub(crate) struct Written {
-    index: LogIndex,
-    place: Option<Place>,
-    /// Where in the entry each content begins.
-    contents: Vec<u32>,
-    /// Contents of the commands before.
-    ordinal: u32,
-}
-
-impl Written {
-    pub(crate) fn new(index: LogIndex, place: Option<Place>, contents: Vec<u32>) -> Self {
-        Self {
-            index,
-            place,
-            contents,
-            ordinal: 0,
-        }
-    }
-
-    pub(crate) fn apply(
-        &mut self,
-        partition: &mut Partition,
-        contents: &mut Contents,
-        (at, wall): (Timestamp, WallTime),
-        command: &Command,
-    ) -> Applied {
-        let context = Context {
-            at,
-            wall,
-            index: self.index,
-            ordinal: self.ordinal,
-        };
-        let applied = partition.apply(context, command);
-        // First what the effects say: a slot that this command freed may be the one that it filled.
-        for effect in &applied.effects {
-            match effect {
-                Effect::Freed { slot, content_bytes } => contents.clear(*slot, *content_bytes),
-                Effect::Available(_) | Effect::DeadLettered { .. } | Effect::QueueDeleted(_) => {}
-            }
-        }
-        let Command::Enqueue { entries, .. } = command else {
-            return applied;
-        };
-        if let Ok(Outcome::Enqueued(results)) = &applied.outcome {
-            for ((entry, result), ordinal) in entries.iter().zip(results).zip(self.ordinal..) {
-                if let Some(slot) = result.as_ref().ok().and_then(|enqueued| enqueued.slot) {
-                    contents.set(slot, entry.content.clone(), self.place_of(ordinal));
-                }
-            }
-        }
-        self.ordinal += u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        applied
-    }
-
-    fn place_of(&self, ordinal: u32) -> Option<Place> {
-        let offset = self.contents.get(ordinal as usize);
-        self.place.zip(offset).map(|(place, offset)| place.plus(*offset))
-    }
-}
-
 fn has_id(entries: &[queue_core::EnqueueEntry]) -> bool {
     entries.iter().any(|entry| entry.deduplication.is_some())
 }
@@ -840,25 +779,4 @@ fn receive_command<R>(waiter: &Waiter<R>, is_long_poll: bool) -> Command {
 
 pub(crate) fn missing() -> Reply {
     Reply::Refused(QueueError::NoSuchQueue)
-}
-
-fn count(command: &Command, outcome: &Result<Outcome, QueueError>, commit: &mut Commit) {
-    match outcome {
-        Ok(Outcome::Enqueued(results)) => {
-            let added = |result: &Result<queue_core::Enqueued, _>| {
-                result.as_ref().is_ok_and(|enqueued| enqueued.slot.is_some())
-            };
-            commit.sent += results.iter().filter(|result| added(result)).count() as u64;
-        }
-        Ok(Outcome::Received(deliveries)) => commit.received += deliveries.len() as u64,
-        Ok(Outcome::Entries(results)) if matches!(command, Command::Delete { .. }) => {
-            commit.deleted += results.iter().filter(|result| result.is_ok()).count() as u64;
-        }
-        Ok(Outcome::Done) => {
-            if let Command::GiveBack { handles, .. } = command {
-                commit.given_back += handles.len() as u64;
-            }
-        }
-        Ok(Outcome::Entries(_) | Outcome::Queue(_) | Outcome::Moved(_)) | Err(_) => {}
-    }
 }

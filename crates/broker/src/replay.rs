@@ -10,8 +10,8 @@ use types::{LogIndex, WallTime};
 
 use crate::contents::{Contents, ContentsSnapshot};
 use crate::copies::Copies;
-use crate::owner::Written;
 use crate::progress::Progress;
+use crate::written::Written;
 
 /// A partition as it was when the last durable entry was applied.
 #[derive(Debug, Default)]

@@ -5,7 +5,9 @@
 use std::sync::{Arc, LazyLock};
 
 use journal::conformance::Replayed;
-use journal::{Disk, Fsync, Journal, JournalError, LocalJournal, LocalOptions};
+use journal::{
+    Discarding, Disk, Fsync, Journal, JournalError, LocalJournal, LocalOptions, repair_log, verify,
+};
 use simulator::SimDisk;
 
 const FIRST: &str = "log-00000000000000000001.seg";
@@ -40,11 +42,18 @@ pub fn segment_recovery(input: &[u8]) {
     if let [0, content @ ..] = input {
         let disk = SimDisk::new(3);
         disk.put(FIRST, content);
+        check_repair(&disk.fork());
         return check_repeats(&disk);
     }
     let (disk, entries) = &*LOG;
     let disk = disk.fork();
     change(&disk, input);
+    let repaired = disk.fork();
+    if check_repair(&repaired) {
+        let (_, kept) = open(&repaired.kill()).expect("a repaired log opens");
+        let kept: Vec<Vec<u8>> = kept.entries.into_iter().map(|(_, entry)| entry).collect();
+        assert_eq!(kept, entries[..kept.len()]);
+    }
     let Ok((_, replayed)) = open(&disk) else {
         return;
     };
@@ -53,6 +62,27 @@ pub fn segment_recovery(input: &[u8]) {
     assert_eq!(replayed, entries[..replayed.len()]);
     let (_, again) = open(&disk.kill()).expect("a start that succeeded succeeds again");
     assert_eq!(again.entries.len(), replayed.len());
+}
+
+/// Whatever stands on the disk, verify agrees with a start, and a repair that succeeds leaves a log that opens. Returns
+/// whether it did.
+fn check_repair(disk: &SimDisk) -> bool {
+    let found = verify(Arc::new(disk.clone()), &mut Discarding);
+    let refused = match open(&disk.fork()) {
+        Ok(_) => false,
+        Err(JournalError::Corruption(_)) => true,
+        // A later version wrote it, or seems to have.
+        Err(_) => return false,
+    };
+    let (found, _) = found.expect("what opens or is damaged can be looked at");
+    assert_eq!(found.is_start_refused, refused);
+    if repair_log(disk, "damaged", &mut |_, _| {}).is_err() {
+        return false;
+    }
+    match open(&disk.fork()) {
+        Err(JournalError::Corruption(damage)) => panic!("repaired, and then: {damage}"),
+        Ok(_) | Err(_) => true,
+    }
 }
 
 /// What a start says of bytes that nobody wrote is not known, but the next start says the same.

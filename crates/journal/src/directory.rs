@@ -38,6 +38,23 @@ pub(crate) struct Candidate {
     pub(crate) start: Option<Start>,
 }
 
+impl Candidate {
+    pub(crate) fn open(disk: &dyn Disk, id: u64) -> Result<Self, JournalError> {
+        let segment = Segment::open(disk, id)?;
+        let start = Scanner::new(disk, &segment)
+            .record_at(IDENTITY_BYTES)?
+            .and_then(|record| record.start())
+            .filter(|start| start.segment_id == id);
+        Ok(Self { segment, start })
+    }
+
+    /// Whether the log after a snapshot can begin here.
+    pub(crate) fn is_base(&self, snapshot_index: u64) -> bool {
+        self.start
+            .is_some_and(|start| start.index_before <= snapshot_index)
+    }
+}
+
 impl Directory {
     pub(crate) fn list(disk: &dyn Disk) -> Result<Self, JournalError> {
         let names = disk
@@ -86,13 +103,9 @@ impl Directory {
     ) -> Result<Vec<Candidate>, JournalError> {
         let mut needed = Vec::new();
         for id in self.segments.iter().rev().copied() {
-            let segment = Segment::open(disk, id)?;
-            let start = Scanner::new(disk, &segment)
-                .record_at(IDENTITY_BYTES)?
-                .and_then(|record| record.start())
-                .filter(|start| start.segment_id == id);
-            let is_base = start.is_some_and(|start| start.index_before <= chosen.index);
-            needed.push(Candidate { segment, start });
+            let candidate = Candidate::open(disk, id)?;
+            let is_base = candidate.is_base(chosen.index);
+            needed.push(candidate);
             if is_base {
                 needed.reverse();
                 return Ok(needed);

@@ -21,6 +21,15 @@ pub trait Disk: Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes all earlier changes of names durable.
     fn sync_dir(&self) -> io::Result<()>;
+    /// Makes a folder for files that are kept aside, named `folder/file`. They are not listed. A disk on which names may
+    /// contain anything has nothing to make.
+    fn make_folder(&self, _folder: &str) -> io::Result<()> {
+        Ok(())
+    }
+    /// Makes all earlier changes of names in such a folder durable.
+    fn sync_folder(&self, _folder: &str) -> io::Result<()> {
+        self.sync_dir()
+    }
     /// Takes the directory for this process until the lock is dropped or the process ends.
     fn lock(&self) -> Result<Box<dyn Lock>, LockError>;
     /// Returns a number that nobody outside can guess and that no other call returns.

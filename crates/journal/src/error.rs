@@ -8,7 +8,9 @@ use types::LogIndex;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{file} is damaged at byte {offset}: {reason}. Nothing was changed, because going on without the damaged part \
-     would lose acknowledged messages: check the disk, and restore the data directory from a backup"
+     would lose acknowledged messages: check the disk, and restore the data directory from a backup, or let `holdfast \
+     repair {}` say what it can keep",
+    self.directory()
 )]
 pub struct Corruption {
     /// The damaged file, as a path where there is one.
@@ -17,6 +19,16 @@ pub struct Corruption {
     pub offset: u64,
     /// Why the bytes there cannot be right.
     pub reason: String,
+}
+
+impl Corruption {
+    /// Returns the directory of the file, as an operator types it.
+    fn directory(&self) -> &str {
+        match self.file.rsplit_once('/') {
+            Some((directory, _)) => directory,
+            None => "DIR",
+        }
+    }
 }
 
 /// A failure of the journal.

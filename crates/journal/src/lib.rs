@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aside;
 pub mod conformance;
 mod contract;
 mod directory;
@@ -16,13 +17,18 @@ mod io;
 mod local;
 mod options;
 mod os_disk;
+mod overlay;
 mod preparation;
+mod rebase;
 mod record;
 mod recovery;
+mod repair;
 mod scan;
 mod segment;
 mod snapshot;
+mod verify;
 
+pub use aside::keep_aside;
 pub use contract::{
     Counters, Epoch, Event, Journal, Kept, Place, ProposeError, Replay, ReplayError, SnapshotReceipt,
     SnapshotSink, Source, Ticket,
@@ -32,6 +38,10 @@ pub use error::{Corruption, JournalError};
 pub use local::LocalJournal;
 pub use options::{Fsync, LocalOptions};
 pub use os_disk::OsDisk;
+pub use overlay::Overlay;
 pub use preparation::{Preparation, Prepared};
 pub use record::ENTRY_BYTES_MAX;
 pub use recovery::{RecoveryReport, TornTail};
+pub use repair::{LogRepair, repair_log};
+pub use segment::segment_name;
+pub use verify::{Discarding, Verification, damage_of_kept, verify};

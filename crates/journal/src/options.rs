@@ -38,6 +38,14 @@ impl Default for LocalOptions {
 }
 
 impl LocalOptions {
+    /// Returns what verifying and repairing need: short segments, so that they can be made where there is little room.
+    pub fn for_repair() -> Self {
+        Self {
+            segment_bytes: 4 << 20,
+            ..Self::default()
+        }
+    }
+
     /// Returns sizes that a segment can have.
     pub(crate) fn rounded(mut self) -> Self {
         for bytes in [&mut self.first_segment_bytes, &mut self.segment_bytes] {

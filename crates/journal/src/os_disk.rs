@@ -87,6 +87,17 @@ impl Disk for OsDisk {
         self.directory.sync_all()
     }
 
+    fn make_folder(&self, folder: &str) -> io::Result<()> {
+        match DirBuilder::new().mode(DIR_MODE).create(self.root.join(folder)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        fs::File::open(self.root.join(folder))?.sync_all()
+    }
+
     fn lock(&self) -> Result<Box<dyn Lock>, LockError> {
         let path = self.root.join(LOCK_NAME);
         let shown = path.display().to_string();

@@ -162,6 +162,21 @@ impl<'a> Record<'a> {
         Kind::from_byte(kind).ok_or_else(|| format!("a record of kind {kind}"))
     }
 
+    /// Returns what the record is. The scanner hands out records of known kinds only.
+    pub(crate) fn known_kind(&self) -> Kind {
+        self.kind().expect("the scanner returns known kinds only")
+    }
+
+    /// Whether the record is the next one after an entry and a chain.
+    pub(crate) fn counts(&self, index: u64, chain: u64, is_first: bool) -> bool {
+        let index_fits = match self.known_kind() {
+            Kind::Entry => self.index() == index + 1,
+            Kind::Seal | Kind::Copies => self.index() == index,
+            Kind::Start => is_first,
+        };
+        index_fits && self.follows(chain)
+    }
+
     pub(crate) fn bytes_len(&self) -> u64 {
         self.bytes.len() as u64
     }

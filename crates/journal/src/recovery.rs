@@ -101,18 +101,9 @@ pub(crate) fn recover(
     let kept = open_kept(disk, &chosen, first_needed)?;
     replay_snapshot(disk, &chosen, replay)?;
 
-    let mut log = Log::new(disk, &chosen, &candidates);
-    let mut rest = Vec::new();
-    for candidate in candidates {
-        if rest.is_empty() && log.is_continued_by(&candidate) {
-            log.read(candidate, replay)?;
-        } else if let Some(torn) = Torn::survey(disk, &candidate)? {
-            rest.push((candidate, torn));
-        } else {
-            log.unused.push(candidate.segment);
-        }
-    }
-    let torn_tail = log.cut(&chosen, &rest)?;
+    let (log, rest) = Log::walk(disk, &chosen, candidates, replay)?;
+    let end = log.end(&chosen, &rest)?;
+    log.erase(end.traces_end, &rest)?;
     for name in &directory.temporaries {
         remove(disk, name)?;
     }
@@ -127,7 +118,7 @@ pub(crate) fn recover(
         entries_replayed: log.entries_replayed,
         last_index: LogIndex(log.index),
         log_bytes: log.bytes_read,
-        torn_tail,
+        torn_tail: end.torn_tail,
     };
     let is_kept = |id: u64| kept.iter().any(|segment| segment.id == id);
     let older = directory.segments.iter().filter(|id| **id < first_needed);
@@ -173,7 +164,7 @@ fn remove(disk: &dyn Disk, name: &str) -> Result<(), JournalError> {
 
 /// Records where none should be.
 #[derive(Debug)]
-struct Torn {
+pub(crate) struct Torn {
     traces_end: u64,
     claim: Option<Claim>,
 }
@@ -191,13 +182,13 @@ impl Torn {
 
 /// The log as far as it has been read.
 #[derive(Debug)]
-struct Log<'a> {
+pub(crate) struct Log<'a> {
     disk: &'a dyn Disk,
-    spans: Vec<Span>,
+    pub(crate) spans: Vec<Span>,
     unused: Vec<Segment>,
     position: u64,
     chain: u64,
-    index: u64,
+    pub(crate) index: u64,
     is_sealed: bool,
     /// The highest position that a record in its place knew to be durable.
     proven: u64,
@@ -208,7 +199,39 @@ struct Log<'a> {
     bytes_total: u64,
 }
 
+/// What lies at the end of a log that is not damaged.
+#[derive(Debug)]
+pub(crate) struct End {
+    torn_tail: Option<TornTail>,
+    /// How far traces of records reach in the last segment that holds some that count.
+    traces_end: Option<u64>,
+}
+
+/// Segments that hold records and do not continue the log.
+pub(crate) type Rest = Vec<(Candidate, Torn)>;
+
 impl<'a> Log<'a> {
+    /// Reads the log as far as records count.
+    pub(crate) fn walk(
+        disk: &'a dyn Disk,
+        chosen: &Chosen,
+        candidates: Vec<Candidate>,
+        replay: &mut dyn Replay,
+    ) -> Result<(Self, Rest), JournalError> {
+        let mut log = Self::new(disk, chosen, &candidates);
+        let mut rest = Vec::new();
+        for candidate in candidates {
+            if rest.is_empty() && log.is_continued_by(&candidate) {
+                log.read(candidate, replay)?;
+            } else if let Some(torn) = Torn::survey(disk, &candidate)? {
+                rest.push((candidate, torn));
+            } else {
+                log.unused.push(candidate.segment);
+            }
+        }
+        Ok((log, rest))
+    }
+
     fn new(disk: &'a dyn Disk, chosen: &Chosen, candidates: &[Candidate]) -> Self {
         let start = candidates.first().and_then(|c| c.start);
         let base = start.map_or(0, |start| start.base);
@@ -246,15 +269,12 @@ impl<'a> Log<'a> {
         let mut scanner = Scanner::new(self.disk, &segment);
         let mut progress_at = self.bytes_read;
         while let Some(record) = scanner.record_at(end)? {
-            let kind = record.kind().expect("the scanner returns known kinds only");
-            let index_fits = match kind {
-                Kind::Entry => record.index() == self.index + 1,
-                Kind::Seal | Kind::Copies => record.index() == self.index,
-                Kind::Start => end == IDENTITY_BYTES,
-            };
-            if !index_fits || !record.follows(self.chain) || record.synced_to() > self.position {
+            if !record.counts(self.index, self.chain, end == IDENTITY_BYTES)
+                || record.synced_to() > self.position
+            {
                 break;
             }
+            let kind = record.known_kind();
             let index = LogIndex(record.index());
             let place = segment.place(end + HEADER_BYTES as u64);
             let replayed = match kind {
@@ -290,8 +310,8 @@ impl<'a> Log<'a> {
         Ok(())
     }
 
-    /// Cuts what follows the log, if nothing there proves that the log was durable further on.
-    fn cut(&mut self, chosen: &Chosen, rest: &[(Candidate, Torn)]) -> Result<Option<TornTail>, JournalError> {
+    /// Finds what follows the log. It is damage if something there proves that the log was durable further on.
+    pub(crate) fn end(&self, chosen: &Chosen, rest: &[(Candidate, Torn)]) -> Result<End, JournalError> {
         let tail = match self.spans.last() {
             Some(span) => Scanner::new(self.disk, &span.segment).survey(span.end)?,
             None => Default::default(),
@@ -305,7 +325,13 @@ impl<'a> Log<'a> {
             (Some((name, end, None)), Some((next, _))) if next.start.is_some() => (name, end),
             (_, Some((next, _))) => (&next.segment.name, IDENTITY_BYTES),
             (Some((name, end, None)), None) => (name, end),
-            (None, None) => return self.check_reaches(chosen, "", 0).map(|()| None),
+            (None, None) => {
+                self.check_reaches(chosen, "", 0)?;
+                return Ok(End {
+                    torn_tail: None,
+                    traces_end: None,
+                });
+            }
         };
         let claims = rest
             .iter()
@@ -338,12 +364,18 @@ impl<'a> Log<'a> {
             offset: place.1,
             bytes,
         });
-        self.erase(tail.traces_end, rest)?;
-        Ok(torn_tail)
+        Ok(End {
+            torn_tail,
+            traces_end: tail.traces_end,
+        })
     }
 
     /// Overwrites the tail in the last segment and removes the segments after it.
-    fn erase(&mut self, traces_end: Option<u64>, rest: &[(Candidate, Torn)]) -> Result<(), JournalError> {
+    pub(crate) fn erase(
+        &self,
+        traces_end: Option<u64>,
+        rest: &[(Candidate, Torn)],
+    ) -> Result<(), JournalError> {
         if let (Some(span), Some(traces_end)) = (self.spans.last(), traces_end) {
             let to = traces_end.next_multiple_of(4096).min(span.segment.bytes);
             let file = span.segment.file.as_ref();

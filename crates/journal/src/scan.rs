@@ -68,6 +68,24 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Returns every place from `from` on where a record of this generation may begin, also behind damage.
+    pub(crate) fn traces(&mut self, from: u64) -> Result<Vec<u64>, JournalError> {
+        let word = self.segment.generation.to_le_bytes();
+        let mut traces = Vec::new();
+        let mut at = from + GENERATION_AT;
+        while at < self.segment.bytes {
+            let step = WINDOW_BYTES.min(self.segment.bytes - at);
+            let Some(window) = self.bytes_at(at, step)? else {
+                break;
+            };
+            let words = window.chunks_exact(8).enumerate();
+            let here = words.filter(|(_, bytes)| *bytes == word);
+            traces.extend(here.map(|(i, _)| at - GENERATION_AT + 8 * i as u64));
+            at += step;
+        }
+        Ok(traces)
+    }
+
     /// Looks for records at every place from `from` on, also behind damage.
     pub(crate) fn survey(&mut self, from: u64) -> Result<Survey, JournalError> {
         let word = self.segment.generation.to_le_bytes();

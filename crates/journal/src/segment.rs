@@ -38,6 +38,11 @@ pub(crate) fn name(id: u64) -> String {
     format!("log-{id:020}.seg")
 }
 
+/// Returns the name of the segment of a [`Place`].
+pub fn segment_name(segment: u32) -> String {
+    name(u64::from(segment))
+}
+
 /// Returns the id of a segment with this name.
 pub(crate) fn id_of(name: &str) -> Option<u64> {
     number_between(name, "log-", ".seg")
@@ -128,6 +133,18 @@ impl Segment {
         bytes: u64,
         recycle: Option<&str>,
     ) -> Result<Self, JournalError> {
+        let made = Self::make_unnamed(disk, id, bytes, recycle)?;
+        made.give_name(disk)?;
+        Ok(made)
+    }
+
+    /// The same, but leaves it under its temporary name.
+    pub(crate) fn make_unnamed(
+        disk: &dyn Disk,
+        id: u64,
+        bytes: u64,
+        recycle: Option<&str>,
+    ) -> Result<Self, JournalError> {
         check_limits(disk, id, bytes)?;
         let name = name(id);
         let temporary = temporary(&name);
@@ -162,9 +179,6 @@ impl Segment {
         };
         write_all_at(file.as_ref(), &identity(id, generation, bytes), 0).map_err(unwritten)?;
         sync(disk, file.as_ref(), &temporary)?;
-        disk.rename(&temporary, &name)
-            .map_err(|error| failed("rename", error))?;
-        sync_names(disk)?;
         Ok(Self {
             id,
             generation,
@@ -172,6 +186,37 @@ impl Segment {
             name,
             file,
         })
+    }
+
+    /// Gives a segment its name for good.
+    pub(crate) fn give_name(&self, disk: &dyn Disk) -> Result<(), JournalError> {
+        let temporary = temporary(&self.name);
+        disk.rename(&temporary, &self.name)
+            .map_err(|error| JournalError::failed("rename", disk.describe(&temporary), error))?;
+        sync_names(disk)
+    }
+
+    /// Writes the identity page of a segment again.
+    pub(crate) fn mend(disk: &dyn Disk, id: u64, generation: u64, bytes: u64) -> Result<(), JournalError> {
+        check_limits(disk, id, bytes)?;
+        let name = name(id);
+        let file = disk
+            .open(&name)
+            .map_err(|error| JournalError::failed("open", disk.describe(&name), error))?;
+        write_all_at(file.as_ref(), &identity(id, generation, bytes), 0)
+            .map_err(|partial| JournalError::writing(disk.describe(&name), partial.error))?;
+        sync(disk, file.as_ref(), &name)
+    }
+}
+
+/// Removes what an earlier attempt to make a segment left.
+pub(crate) fn remove_temporary(disk: &dyn Disk, id: u64) -> Result<(), JournalError> {
+    let temporary = temporary(&name(id));
+    match disk.remove(&temporary) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(JournalError::failed("remove", disk.describe(&temporary), error))
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

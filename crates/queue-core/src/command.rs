@@ -93,6 +93,14 @@ pub enum Command {
         /// The handles of the deliveries.
         handles: Vec<Handle>,
     },
+    /// Takes messages out of their queue whose content is lost, whoever has received them. The handles name messages; their
+    /// leases do not count, and a message that is gone is passed over.
+    Discard {
+        /// The queue.
+        queue: QueueId,
+        /// The messages.
+        handles: Vec<Handle>,
+    },
     /// Sets tags of a queue.
     TagQueue {
         /// The queue.

@@ -37,6 +37,7 @@ mod kind {
     pub(super) const CANCEL_MOVE_TASK: u8 = 15;
     pub(super) const SET_LIMITS: u8 = 16;
     pub(super) const WITHHOLD: u8 = 17;
+    pub(super) const DISCARD: u8 = 18;
 }
 
 const NO_DEDUPLICATION: u8 = 0;
@@ -191,7 +192,8 @@ fn encode(out: &mut Vec<u8>, command: &Command, contents: &mut Contents) {
         }
         Command::Delete { queue, handles }
         | Command::GiveBack { queue, handles }
-        | Command::Withhold { queue, handles } => {
+        | Command::Withhold { queue, handles }
+        | Command::Discard { queue, handles } => {
             put_handles(out, *queue, handles);
         }
         Command::ChangeVisibility { queue, entries } => {
@@ -229,6 +231,7 @@ const fn kind_of(command: &Command) -> u8 {
         Command::ChangeVisibility { .. } => kind::CHANGE_VISIBILITY,
         Command::GiveBack { .. } => kind::GIVE_BACK,
         Command::Withhold { .. } => kind::WITHHOLD,
+        Command::Discard { .. } => kind::DISCARD,
         Command::TagQueue { .. } => kind::TAG_QUEUE,
         Command::UntagQueue { .. } => kind::UNTAG_QUEUE,
         Command::StartMoveTask { .. } => kind::START_MOVE_TASK,
@@ -271,31 +274,11 @@ fn decode(
             Command::Enqueue { queue, entries }
         }
         kind::RECEIVE => receive(decoder)?,
-        kind::DELETE => {
-            let queue = QueueId(decoder.u64()?);
-            Command::Delete {
-                queue,
-                handles: repeat(decoder, handle)?,
-            }
-        }
+        kind::DELETE | kind::GIVE_BACK | kind::WITHHOLD | kind::DISCARD => by_handles(kind, decoder)?,
         kind::CHANGE_VISIBILITY => {
             let queue = QueueId(decoder.u64()?);
             let entries = repeat(decoder, |decoder| Ok((handle(decoder)?, decoder.u32()?)))?;
             Command::ChangeVisibility { queue, entries }
-        }
-        kind::GIVE_BACK => {
-            let queue = QueueId(decoder.u64()?);
-            Command::GiveBack {
-                queue,
-                handles: repeat(decoder, handle)?,
-            }
-        }
-        kind::WITHHOLD => {
-            let queue = QueueId(decoder.u64()?);
-            Command::Withhold {
-                queue,
-                handles: repeat(decoder, handle)?,
-            }
         }
         kind::TAG_QUEUE => {
             let (queue, tags) = postcard(decoder)?;
@@ -318,6 +301,18 @@ fn decode(
             key: decoder.array()?,
         },
         _ => return Err(DecodeError::UnknownKind { kind, version }),
+    })
+}
+
+/// Reads a command that names messages by their handles.
+fn by_handles(kind: u8, decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
+    let queue = QueueId(decoder.u64()?);
+    let handles = repeat(decoder, handle)?;
+    Ok(match kind {
+        kind::DELETE => Command::Delete { queue, handles },
+        kind::GIVE_BACK => Command::GiveBack { queue, handles },
+        kind::WITHHOLD => Command::Withhold { queue, handles },
+        _ => Command::Discard { queue, handles },
     })
 }
 

@@ -33,6 +33,8 @@ mod node;
 #[cfg(test)]
 mod polls;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod restarts;

@@ -121,6 +121,7 @@ fn damage_names_file_place_reason_and_what_to_try_and_changes_nothing() {
         "byte 4184",
         "no valid record follows entry 0",
         "backup",
+        "`holdfast repair sim`",
     ] {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }

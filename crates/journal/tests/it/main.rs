@@ -13,4 +13,6 @@ mod housekeeping;
 #[cfg(test)]
 mod power_cut;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
 mod support;

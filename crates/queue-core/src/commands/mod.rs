@@ -4,6 +4,7 @@ mod change_visibility;
 mod create_queue;
 mod delete;
 mod delete_queue;
+mod discard;
 mod enqueue;
 mod give_back;
 mod move_task;
@@ -64,6 +65,7 @@ pub(crate) fn apply(
         Command::ChangeVisibility { queue, entries } => change_visibility::apply(partition, *queue, entries),
         Command::GiveBack { queue, handles } => give_back::apply(partition, *queue, handles),
         Command::Withhold { queue, handles } => give_back::withhold(partition, *queue, handles),
+        Command::Discard { queue, handles } => discard::apply(partition, *queue, handles),
         Command::TagQueue { queue, tags } => tags::tag(partition, *queue, tags),
         Command::UntagQueue { queue, keys } => tags::untag(partition, *queue, keys),
         Command::StartMoveTask {

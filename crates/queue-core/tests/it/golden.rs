@@ -251,6 +251,13 @@ fn entries() -> Vec<(&'static str, Command)> {
             },
         ),
         (
+            "discard",
+            Command::Discard {
+                queue,
+                handles: vec![handle(0)],
+            },
+        ),
+        (
             "tag-queue",
             Command::TagQueue {
                 queue,

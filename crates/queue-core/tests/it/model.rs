@@ -156,6 +156,7 @@ pub(crate) struct Coverage {
     pub(crate) purges_refused: u64,
     pub(crate) give_backs: u64,
     pub(crate) withheld: u64,
+    pub(crate) discarded: u64,
     pub(crate) visibility_changes: u64,
     pub(crate) visibility_refused: u64,
     pub(crate) visibility_too_long: u64,
@@ -441,7 +442,7 @@ impl Coverage {
         }
     }
 
-    fn fields(&mut self) -> [(&'static str, &mut u64); 44] {
+    fn fields(&mut self) -> [(&'static str, &mut u64); 45] {
         [
             ("commands", &mut self.commands),
             ("sends", &mut self.sends),
@@ -463,6 +464,7 @@ impl Coverage {
             ("purges refused", &mut self.purges_refused),
             ("give-backs", &mut self.give_backs),
             ("withheld", &mut self.withheld),
+            ("discarded", &mut self.discarded),
             ("visibility changes", &mut self.visibility_changes),
             ("visibility changes refused", &mut self.visibility_refused),
             ("visibility too long", &mut self.visibility_too_long),

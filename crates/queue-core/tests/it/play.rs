@@ -146,6 +146,17 @@ impl Play {
                     }
                 }
             }
+            Op::Discard { queue, picks } => {
+                let handles = self.pick_all(*queue, picks, model);
+                if handles.is_empty() {
+                    Command::Tick
+                } else {
+                    Command::Discard {
+                        queue: self.ids[*queue],
+                        handles,
+                    }
+                }
+            }
             Op::Tag { queue, tags } => Command::TagQueue {
                 queue: self.ids[*queue],
                 tags: tags

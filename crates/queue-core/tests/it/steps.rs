@@ -156,6 +156,10 @@ pub(crate) enum Op {
         queue: usize,
         picks: Vec<Pick>,
     },
+    Discard {
+        queue: usize,
+        picks: Vec<Pick>,
+    },
     Tag {
         queue: usize,
         tags: Vec<(u8, u8)>,
@@ -285,6 +289,7 @@ fn follow(rng: &mut Rng, op: &Op) -> Vec<Step> {
         | Op::ChangeVisibility { .. }
         | Op::GiveBack { .. }
         | Op::Withhold { .. }
+        | Op::Discard { .. }
         | Op::Tag { .. }
         | Op::Untag { .. }
         | Op::StartTask { .. }
@@ -363,6 +368,7 @@ enum Choice {
     ChangeVisibility,
     GiveBack,
     Withhold,
+    Discard,
     Purge,
     Attributes,
     CreateAgain,
@@ -390,6 +396,7 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
         (110, Choice::ChangeVisibility),
         (40, Choice::GiveBack),
         (20, Choice::Withhold),
+        (10, Choice::Discard),
         (8 * often, Choice::Purge),
         (30, Choice::Attributes),
         (15 * often, Choice::CreateAgain),
@@ -439,6 +446,10 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
             picks: picks(rng),
         },
         Choice::Withhold => Op::Withhold {
+            queue,
+            picks: picks(rng),
+        },
+        Choice::Discard => Op::Discard {
             queue,
             picks: picks(rng),
         },

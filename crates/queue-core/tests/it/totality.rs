@@ -138,6 +138,10 @@ fn command(rng: &mut Rng, known: &[Handle]) -> Command {
             queue,
             handles: handles(rng, known),
         },
+        18 if rng.percent(50) => Command::Discard {
+            queue,
+            handles: handles(rng, known),
+        },
         18 => Command::GiveBack {
             queue,
             handles: handles(rng, known),

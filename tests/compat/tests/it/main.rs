@@ -7,6 +7,7 @@ mod bad_input;
 mod bench;
 mod clients;
 mod crash;
+mod damage;
 mod full_disk;
 mod lifecycle;
 mod long_poll;

@@ -112,6 +112,16 @@ impl Model {
                 };
                 must_be("withhold", answer, &want)?;
             }
+            Command::Discard { queue, handles } => {
+                let want = match self.queue_mut(*queue) {
+                    Some(_) => {
+                        handles.iter().for_each(|handle| self.discard(*queue, handle));
+                        Ok(Outcome::Done)
+                    }
+                    None => Err(QueueError::NoSuchQueue),
+                };
+                must_be("discard", answer, &want)?;
+            }
             Command::TagQueue { queue, tags } => {
                 let want = self.change_tags(*queue, |known| {
                     for (tag, value) in tags {
@@ -473,6 +483,15 @@ impl Model {
     fn withhold(&mut self, id: QueueId, handle: &Handle) {
         if self.uncount(id, handle).is_some() {
             self.seen.withheld += 1;
+        }
+    }
+
+    fn discard(&mut self, id: QueueId, handle: &Handle) {
+        let queue = self.queue_mut(id).filter(|_| handle.queue == id);
+        if let Some((queue, at)) = queue.and_then(|queue| queue.position(handle).map(|at| (queue, at))) {
+            queue.messages.remove(at);
+            queue.order_groups();
+            self.seen.discarded += 1;
         }
     }
 
