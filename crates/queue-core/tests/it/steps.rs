@@ -405,7 +405,7 @@ fn op(rng: &mut Rng, taste: &Taste) -> Op {
         (5, Choice::SealKey),
         (30, Choice::Restart),
         (20, Choice::Tags),
-        (25, Choice::StartTask),
+        (38, Choice::StartTask),
         (12, Choice::CancelTask),
     ]) {
         Choice::Send => Op::Send {
