@@ -8,9 +8,9 @@ use types::Slot;
 
 /// Longest content that is kept for speed alone. A longer one costs its client more time than the read from the disk.
 const CACHED_BYTES_MAX: usize = 16 * 1024;
-/// Memory that one content costs beyond its bytes: the counters of the `Arc`, its places in map and order, and what both
-/// have free.
-const OVERHEAD_BYTES: usize = 128;
+/// Memory that one content costs beyond its bytes, as measured: the counters of the `Arc`, what the allocator rounds up,
+/// its places in map and order, and what both have free.
+const OVERHEAD_BYTES: usize = 192;
 /// Places in the order below which it is never cleaned.
 const CLEAN_FLOOR: usize = 1_024;
 
