@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use types::Slot;
 
 /// Longest content that is kept for speed alone. A longer one costs its client more time than the read from the disk.
 const CACHED_BYTES_MAX: usize = 16 * 1024;
-/// Memory that one content costs beyond its bytes, as measured: the counters of the `Arc`, what the allocator rounds up,
-/// its places in map and order, and what both have free.
-const OVERHEAD_BYTES: usize = 192;
+/// Memory that one content costs beyond its bytes, as measured: the counters of the `Arc`, what the allocator rounds up, its place in
+/// the order with what that has free.
+const OVERHEAD_BYTES: usize = 128;
+/// Slots in one block.
+const BLOCK: usize = 64;
+const BLOCK_BYTES: usize = size_of::<Block>();
 /// Places in the order below which it is never cleaned.
 const CLEAN_FLOOR: usize = 1_024;
 
@@ -21,13 +23,22 @@ struct Cached {
     stamp: u64,
 }
 
+/// Neighbouring slots: those that are filled one after the other have their contents here together.
+#[derive(Debug)]
+struct Block {
+    contents: [Option<Cached>; BLOCK],
+    filled: usize,
+}
+
 /// Contents by slot. The one that came first goes first.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    contents: HashMap<Slot, Cached>,
+    /// Only those blocks are there that hold something.
+    blocks: Vec<Option<Box<Block>>>,
+    count: usize,
     order: VecDeque<(Slot, u64)>,
     last_stamp: u64,
-    /// What `contents` and `order` take.
+    /// What contents, blocks and order take.
     bytes: usize,
     bytes_max: usize,
     /// Contents that lie nowhere else. Usually there is none.
@@ -55,12 +66,13 @@ impl Cache {
         self.last_stamp += 1;
         self.bytes += bytes.len() + OVERHEAD_BYTES;
         let stamp = self.last_stamp;
-        self.contents.insert(slot, Cached { bytes, stamp });
+        self.fill(slot, Cached { bytes, stamp });
         self.order.push_back((slot, stamp));
         self.evict();
-        if self.order.len() > 2 * self.contents.len() + CLEAN_FLOOR {
-            let contents = &self.contents;
-            self.order.retain(|(slot, stamp)| is_at(contents, *slot, *stamp));
+        if self.order.len() > 2 * self.count + CLEAN_FLOOR {
+            let mut order = std::mem::take(&mut self.order);
+            order.retain(|(slot, stamp)| self.is_at(*slot, *stamp));
+            self.order = order;
         }
     }
 
@@ -71,14 +83,14 @@ impl Cache {
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Arc<[u8]>> {
-        match self.contents.get(&slot) {
+        match self.cached(slot) {
             Some(cached) => Some(&cached.bytes),
             None => self.pinned.get(&slot),
         }
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) {
-        if let Some(removed) = self.contents.remove(&slot) {
+        if let Some(removed) = self.empty(slot) {
             self.bytes -= removed.bytes.len() + OVERHEAD_BYTES;
         } else if !self.pinned.is_empty() {
             self.pinned.remove(&slot);
@@ -95,15 +107,54 @@ impl Cache {
             let Some((slot, stamp)) = self.order.pop_front() else {
                 return;
             };
-            if is_at(&self.contents, slot, stamp) {
+            if self.is_at(slot, stamp) {
                 self.remove(slot);
             }
         }
     }
+
+    fn is_at(&self, slot: Slot, stamp: u64) -> bool {
+        self.cached(slot).is_some_and(|cached| cached.stamp == stamp)
+    }
+
+    fn cached(&self, slot: Slot) -> Option<&Cached> {
+        let (block, place) = place_of(slot);
+        self.blocks.get(block)?.as_ref()?.contents[place].as_ref()
+    }
+
+    fn fill(&mut self, slot: Slot, cached: Cached) {
+        let (block, place) = place_of(slot);
+        if self.blocks.len() <= block {
+            self.blocks.resize_with(block + 1, || None);
+        }
+        let block = self.blocks[block].get_or_insert_with(|| {
+            self.bytes += BLOCK_BYTES;
+            Box::new(Block {
+                contents: [const { None }; BLOCK],
+                filled: 0,
+            })
+        });
+        block.contents[place] = Some(cached);
+        block.filled += 1;
+        self.count += 1;
+    }
+
+    fn empty(&mut self, slot: Slot) -> Option<Cached> {
+        let (at, place) = place_of(slot);
+        let block = self.blocks.get_mut(at)?.as_mut()?;
+        let cached = block.contents[place].take()?;
+        block.filled -= 1;
+        self.count -= 1;
+        if block.filled == 0 {
+            self.blocks[at] = None;
+            self.bytes -= BLOCK_BYTES;
+        }
+        Some(cached)
+    }
 }
 
-fn is_at(contents: &HashMap<Slot, Cached>, slot: Slot, stamp: u64) -> bool {
-    contents.get(&slot).is_some_and(|cached| cached.stamp == stamp)
+fn place_of(slot: Slot) -> (usize, usize) {
+    (slot.0 as usize / BLOCK, slot.0 as usize % BLOCK)
 }
 
 #[cfg(test)]
@@ -117,7 +168,7 @@ mod tests {
     #[test]
     fn the_oldest_goes_when_the_budget_is_used_up() {
         let mut cache = Cache::default();
-        cache.set_budget(3 * (100 + OVERHEAD_BYTES));
+        cache.set_budget(BLOCK_BYTES + 3 * (100 + OVERHEAD_BYTES));
         (0..4).for_each(|slot| cache.add(Slot(slot), content(100)));
         let kept: Vec<_> = (0..4).filter(|slot| cache.get(Slot(*slot)).is_some()).collect();
         assert_eq!(kept, [1, 2, 3]);
@@ -128,7 +179,7 @@ mod tests {
         let kept: Vec<_> = (0..6).filter(|slot| cache.get(Slot(*slot)).is_some()).collect();
         assert_eq!(kept, [1, 3, 5]);
         cache.set_budget(0);
-        assert_eq!((cache.contents.len(), cache.bytes), (0, 0));
+        assert_eq!((cache.count, cache.bytes), (0, 0));
     }
 
     #[test]

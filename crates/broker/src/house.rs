@@ -385,7 +385,8 @@ pub(crate) fn store_snapshot(
     let mut out = SinkWriter {
         sink,
         failure: None,
-        buffer: Vec::with_capacity(SinkWriter::BYTES),
+        // What comes at a time is shorter than that.
+        buffer: Vec::with_capacity(2 * SinkWriter::BYTES),
     };
     let written = write_snapshot(wall, state, contents, &mut out).and_then(|()| out.flush());
     match (written, out.failure) {
@@ -407,7 +408,7 @@ struct SinkWriter<'a> {
 }
 
 impl SinkWriter<'_> {
-    const BYTES: usize = 256 * 1024;
+    const BYTES: usize = 64 * 1024;
 }
 
 impl Write for SinkWriter<'_> {

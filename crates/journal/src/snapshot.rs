@@ -22,6 +22,8 @@ const VERSION_WITHOUT_SEGMENTS: u32 = 1;
 const HEADER_BYTES: usize = 64;
 const CHUNK_HEADER_BYTES: usize = 8;
 const CHUNK_BYTES_MAX: usize = 256 << 10;
+/// Length of the chunks that are written: small, as this runs beside the server and its memory is hardly given back.
+const CHUNK_BYTES: usize = 64 << 10;
 const TRAILER_BYTES: usize = 40;
 /// Synced in steps, so that a commit's sync does not have to wait for a whole snapshot.
 const SYNC_STEP_BYTES: u64 = 2 << 20;
@@ -83,7 +85,7 @@ impl Writer {
             offset: 0,
             synced: 0,
             content_bytes: 0,
-            chunk: vec![0; CHUNK_HEADER_BYTES],
+            chunk: empty_chunk(),
             hash: HashDebug(Box::default()),
             is_finished: false,
         };
@@ -133,10 +135,10 @@ impl Writer {
 impl SnapshotSink for Writer {
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), JournalError> {
         while !bytes.is_empty() {
-            let room = CHUNK_HEADER_BYTES + CHUNK_BYTES_MAX - self.chunk.len();
+            let room = CHUNK_HEADER_BYTES + CHUNK_BYTES - self.chunk.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);
-            if self.chunk.len() == CHUNK_HEADER_BYTES + CHUNK_BYTES_MAX {
+            if self.chunk.len() == CHUNK_HEADER_BYTES + CHUNK_BYTES {
                 self.append_chunk()?;
             }
             bytes = later;
@@ -174,6 +176,12 @@ impl Drop for Writer {
             let _ = self.disk.remove(&self.temporary);
         }
     }
+}
+
+fn empty_chunk() -> Vec<u8> {
+    let mut chunk = Vec::with_capacity(CHUNK_HEADER_BYTES + CHUNK_BYTES);
+    chunk.resize(CHUNK_HEADER_BYTES, 0);
+    chunk
 }
 
 fn header(index: u64) -> [u8; HEADER_BYTES] {

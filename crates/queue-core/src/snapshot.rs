@@ -30,7 +30,7 @@ use crate::{Partition, PayloadId};
 const MAGIC: &[u8; 8] = b"HFSTATE\x02";
 const MAGIC_1: &[u8; 8] = b"HFSTATE\x01";
 /// Headers or groups in one block.
-const BLOCK: usize = 4_096;
+const BLOCK: usize = 512;
 
 /// A state at one instant. It shares the chunks of the partition that it was taken from.
 #[derive(Debug)]
@@ -421,7 +421,8 @@ fn write_all<'a, T: 'a>(
     put: impl Fn(&mut Vec<u8>, &T),
 ) -> io::Result<()> {
     write_block(out, &(count as u64).to_le_bytes())?;
-    let mut block = Vec::new();
+    // With room for a block of headers from the start: what a growing one leaves behind is hardly given back.
+    let mut block = Vec::with_capacity(64 << 10);
     let mut in_block = 0;
     for value in values {
         put(&mut block, value);
