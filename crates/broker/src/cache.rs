@@ -7,8 +7,8 @@ use types::Slot;
 
 /// Longest content that is kept for speed alone. A longer one costs its client more time than the read from the disk.
 const CACHED_BYTES_MAX: usize = 16 * 1024;
-/// Memory that one content costs beyond its bytes, as measured: the counters of the `Arc`, what the allocator rounds up, its place in
-/// the order with what that has free.
+/// Memory that one content costs beyond its bytes, as measured: the counters of the `Arc`, what the allocator rounds up,
+/// its place in the order with what that has free.
 const OVERHEAD_BYTES: usize = 128;
 /// Slots in one block.
 const BLOCK: usize = 64;
