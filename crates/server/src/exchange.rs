@@ -174,6 +174,8 @@ impl DataPlane {
                 rest: &[],
             };
             socket.write(&word).await.map_err(BodyError::Socket)?;
+            // A client that was slow to take the word has all the time for its body.
+            socket.connection().begin_request();
         }
         let body = match head.framing {
             Framing::Length(_) => read_length(socket, after, declared).await?,

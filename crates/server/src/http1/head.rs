@@ -181,6 +181,8 @@ pub(crate) fn may_be_whole(bytes: &[u8], looked_at: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parse(bytes: &[u8]) -> Head<'_> {
@@ -319,5 +321,42 @@ mod tests {
         for end in ["", " HTTP/1.1\r\n\r\n"] {
             assert_eq!(Head::parse(&long("GET /", end)), Err(HeadError::TargetTooLong));
         }
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_head(
+            blank in "(\r\n|\n){0,3}",
+            names in prop::collection::vec("[a-zA-Z-]{1,12}", 0..8),
+            value in "[ -~]{0,20}",
+            cuts in prop::collection::vec(1_usize..40, 1..60),
+        ) {
+            let headers: String = names.iter().map(|name| format!("x{name}: {value}\r\n")).collect();
+            let text = format!("POST /a?b HTTP/1.1\r\n{headers}content-length: 3\r\n\r\nabc");
+            let expected = parse(text.as_bytes());
+            let stream = format!("{blank}{text}");
+            let (mut bytes, mut looked_at, mut at) = (Vec::new(), 0, 0);
+            let mut cuts = cuts.iter().cycle();
+            loop {
+                skip_blank_lines(&mut bytes);
+                if may_be_whole(&bytes, looked_at) && let Some(head) = Head::parse(&bytes).unwrap() {
+                    prop_assert_eq!(&head, &expected);
+                    break;
+                }
+                // Once a whole head is there, it must have been found.
+                prop_assert!(bytes.len() < expected.len);
+                looked_at = bytes.len();
+                let end = stream.len().min(at + cuts.next().unwrap());
+                bytes.extend_from_slice(&stream.as_bytes()[at..end]);
+                at = end;
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_comes_byte_by_byte_is_parsed_once_a_line() {
+        let text = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(50));
+        let parses = (1..=text.len()).filter(|end| may_be_whole(&text.as_bytes()[..*end], end - 1));
+        assert_eq!(parses.count(), 1 + 52);
     }
 }
