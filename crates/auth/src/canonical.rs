@@ -7,10 +7,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
 
-use crate::names;
+use crate::Headers;
 use crate::pieces::pieces;
 
 /// The parameters of a query string, encoded as SigV4 wants them and sorted.
@@ -114,7 +113,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) query: &'a Query,
     /// A query parameter that is not part of what was signed: the signature itself.
     pub(crate) query_without: Option<&'a str>,
-    pub(crate) headers: &'a HeaderMap,
+    pub(crate) headers: Headers<'a>,
     /// Header names, lower-case, sorted, each once, separated by semicolons.
     pub(crate) signed_headers: &'a str,
     pub(crate) body_hash: &'a [u8; 32],
@@ -159,11 +158,8 @@ fn write_path(out: &mut Vec<u8>, path: &str) {
     }
 }
 
-fn write_header(out: &mut Vec<u8>, headers: &HeaderMap, name: &str) -> Result<(), AbsentHeader> {
-    let mut values = match names::known(name) {
-        Some(name) => headers.get_all(name).iter(),
-        None => headers.get_all(name).iter(),
-    };
+fn write_header(out: &mut Vec<u8>, headers: Headers<'_>, name: &str) -> Result<(), AbsentHeader> {
+    let mut values = headers.values(name);
     let first = values.next().ok_or_else(|| AbsentHeader(name.to_owned()))?;
     out.extend_from_slice(name.as_bytes());
     out.push(b':');
@@ -176,8 +172,7 @@ fn write_header(out: &mut Vec<u8>, headers: &HeaderMap, name: &str) -> Result<()
     Ok(())
 }
 
-fn write_value(out: &mut Vec<u8>, value: &HeaderValue) {
-    let bytes = value.as_bytes();
+fn write_value(out: &mut Vec<u8>, bytes: &[u8]) {
     // Most values have no blank, and finding that out is cheaper than looking at each byte.
     if !bytes.contains(&b' ') && !bytes.contains(&b'\t') {
         return out.extend_from_slice(bytes);
@@ -247,6 +242,7 @@ pub(crate) fn parse_hex(text: &[u8]) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Header;
 
     fn path(raw: &str) -> String {
         // What stands before the path must not be touched by its dot segments.
@@ -333,15 +329,16 @@ mod tests {
 
     #[test]
     fn header_values_are_trimmed_folded_and_joined() {
-        let mut headers = HeaderMap::new();
-        for value in [" a  b\t c ", "", "\td"] {
-            headers.append("x-h", HeaderValue::from_bytes(value.as_bytes()).unwrap());
-        }
+        let headers = [" a  b\t c ", "", "\td"].map(|value| Header {
+            name: "X-H",
+            value: value.as_bytes(),
+        });
+        let headers = Headers(&headers);
         let mut out = Vec::new();
-        write_header(&mut out, &headers, "x-h").unwrap();
+        write_header(&mut out, headers, "x-h").unwrap();
         assert_eq!(out, b"x-h:a b c,,d\n");
         assert_eq!(
-            write_header(&mut out, &headers, "x-none"),
+            write_header(&mut out, headers, "x-none"),
             Err(AbsentHeader("x-none".to_owned()))
         );
     }

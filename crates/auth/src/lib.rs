@@ -11,7 +11,7 @@
 
 mod canonical;
 mod error;
-mod names;
+mod headers;
 mod pieces;
 mod policy;
 mod presented;
@@ -24,6 +24,7 @@ mod verifier;
 mod published_vectors;
 
 pub use error::AuthError;
+pub use headers::{Header, Headers};
 pub use policy::{Decision, Policy, PolicyError};
 pub use secret::{Key, Secret};
 pub use verifier::{Mode, Principal, SignedRequest, Verifier};

@@ -4,14 +4,11 @@
 
 use std::borrow::Cow;
 
-use http::header::{AUTHORIZATION, DATE};
-use http::{HeaderMap, HeaderName, HeaderValue};
-
-use crate::AuthError;
 use crate::canonical::{GivenTwice, Query};
-use crate::names;
+use crate::headers::ascii;
 use crate::pieces::{cut, pieces};
 use crate::sign_date::SignDate;
+use crate::{AuthError, Headers};
 
 pub(crate) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 pub(crate) const TERMINATOR: &str = "aws4_request";
@@ -53,8 +50,8 @@ pub(crate) struct Credential<'a> {
 
 impl<'a> Presented<'a> {
     /// Finds the signature of a request.
-    pub(crate) fn find(headers: &'a HeaderMap, query: &'a Query) -> Result<Self, AuthError> {
-        let authorization = single_header(headers, &AUTHORIZATION)?;
+    pub(crate) fn find(headers: Headers<'a>, query: &'a Query) -> Result<Self, AuthError> {
+        let authorization = single_header(headers, "authorization")?;
         let is_presigned = ["X-Amz-Algorithm", "X-Amz-Credential", SIGNATURE_PARAMETER]
             .into_iter()
             .any(|name| !matches!(query.find(name), Ok(None)));
@@ -72,7 +69,7 @@ impl<'a> Presented<'a> {
         Ok(presented)
     }
 
-    fn from_header(authorization: &'a str, headers: &'a HeaderMap) -> Result<Self, AuthError> {
+    fn from_header(authorization: &'a str, headers: Headers<'a>) -> Result<Self, AuthError> {
         let (algorithm, fields) = cut(authorization, b' ').unwrap_or((authorization, ""));
         if algorithm != ALGORITHM {
             return Err(incomplete(
@@ -162,8 +159,8 @@ impl<'a> Credential<'a> {
 }
 
 /// Returns the access key id of a request that nobody verifies, in whatever state the rest of its signature is.
-pub(crate) fn claimed_access_key_id<'a>(headers: &'a HeaderMap, query: &'a Query) -> Option<Cow<'a, str>> {
-    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+pub(crate) fn claimed_access_key_id<'a>(headers: Headers<'a>, query: &'a Query) -> Option<Cow<'a, str>> {
+    let authorization = headers.text("authorization");
     let credential = match authorization.and_then(|text| text.split_once("Credential=")) {
         Some((_, credential)) => Cow::Borrowed(credential),
         None => query.find("X-Amz-Credential").ok().flatten()?,
@@ -179,11 +176,8 @@ pub(crate) fn claimed_access_key_id<'a>(headers: &'a HeaderMap, query: &'a Query
 }
 
 /// Returns a header's value, refusing a header that is there twice: two readers of it could take different ones.
-pub(crate) fn single_header<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-) -> Result<Option<&'a str>, AuthError> {
-    let mut values = headers.get_all(name).iter();
+pub(crate) fn single_header<'a>(headers: Headers<'a>, name: &str) -> Result<Option<&'a str>, AuthError> {
+    let mut values = headers.values(name);
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(_), Some(_)) => Err(incomplete(&format!("The header '{name}' is given twice."))),
@@ -192,13 +186,6 @@ pub(crate) fn single_header<'a>(
             None => Err(incomplete(&format!("The header '{name}' is not plain ASCII."))),
         },
     }
-}
-
-/// Returns what [`HeaderValue::to_str`] does, which looks at one byte after the other; an `Authorization` header is long.
-fn ascii(value: &HeaderValue) -> Option<&str> {
-    // A value holds no control character but the tab, so that ASCII is all there is to ask.
-    let text = str::from_utf8(value.as_bytes()).ok()?;
-    text.is_ascii().then_some(text)
 }
 
 fn single_parameter<'a>(query: &'a Query, name: &str) -> Result<Cow<'a, str>, AuthError> {
@@ -213,8 +200,8 @@ fn single_parameter<'a>(query: &'a Query, name: &str) -> Result<Cow<'a, str>, Au
     }
 }
 
-fn date_of(headers: &HeaderMap) -> Result<(&'static str, SignDate), AuthError> {
-    if let Some(text) = single_header(headers, &names::AMZ_DATE)? {
+fn date_of(headers: Headers<'_>) -> Result<(&'static str, SignDate), AuthError> {
+    if let Some(text) = single_header(headers, "x-amz-date")? {
         return match SignDate::parse_basic(text.trim().as_bytes()) {
             Some(date) => Ok(("x-amz-date", date)),
             None => Err(incomplete(
@@ -222,7 +209,7 @@ fn date_of(headers: &HeaderMap) -> Result<(&'static str, SignDate), AuthError> {
             )),
         };
     }
-    match single_header(headers, &DATE)?.map(|text| SignDate::parse_header(text.trim())) {
+    match single_header(headers, "date")?.map(|text| SignDate::parse_header(text.trim())) {
         Some(Some(date)) => Ok(("date", date)),
         Some(None) => Err(incomplete(
             "Date must be an HTTP date or in the ISO 8601 basic format.",

@@ -1,9 +1,8 @@
 //! The examples that AWS publishes for SigV4 (`aws-sig-v4-test-suite`); botocore gives the same signatures.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
 use types::{Region, TenantId, WallTime};
 
-use crate::{Key, Mode, Secret, SignedRequest, Verifier};
+use crate::{Header, Headers, Key, Mode, Secret, SignedRequest, Verifier};
 
 /// 30 August 2015, 12:36:00 UTC.
 const NOW: WallTime = WallTime::from_millis(1_440_938_160_000);
@@ -30,18 +29,19 @@ fn check(
         "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
          SignedHeaders={signed_headers}, Signature={signature}"
     );
-    let mut headers = HeaderMap::new();
     let fixed = [
         ("host", "example.amazonaws.com"),
         ("x-amz-date", "20150830T123600Z"),
         ("authorization", authorization.as_str()),
     ];
-    for (name, value) in fixed.iter().chain(extra) {
-        headers.append(
-            HeaderName::from_bytes(name.as_bytes()).unwrap(),
-            HeaderValue::from_str(value).unwrap(),
-        );
-    }
+    let headers: Vec<_> = fixed
+        .iter()
+        .chain(extra)
+        .map(|(name, value)| Header {
+            name,
+            value: value.as_bytes(),
+        })
+        .collect();
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (target, None),
@@ -50,7 +50,7 @@ fn check(
         method,
         path,
         query,
-        headers: &headers,
+        headers: Headers(&headers),
         body: body.as_bytes(),
     };
     let principal = verifier().verify(&request, NOW);

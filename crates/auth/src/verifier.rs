@@ -5,20 +5,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hmac::Mac;
-use http::HeaderMap;
-use http::header::HOST;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use types::{Region, TenantId, WallTime};
 
 use crate::canonical::{self, AbsentHeader, Parts, Query};
-use crate::names;
 use crate::pieces::pieces;
 use crate::presented::{self, ALGORITHM, Credential, Place, Presented, SIGNATURE_PARAMETER, TERMINATOR};
 use crate::sign_date::SignDate;
 use crate::signing_key::SigningKeys;
-use crate::{AuthError, Key, Secret};
+use crate::{AuthError, Headers, Key, Secret};
 
+/// The header that every signature must cover.
+const HOST: &str = "host";
 /// How far a signature's date may be from the server's clock, in either direction.
 const SKEW_SECONDS_MAX: u64 = 15 * 60;
 /// The service that signatures must be scoped to.
@@ -47,7 +46,7 @@ pub struct SignedRequest<'a> {
     /// What follows the question mark, not decoded.
     pub query: Option<&'a str>,
     /// All headers.
-    pub headers: &'a HeaderMap,
+    pub headers: Headers<'a>,
     /// The whole body.
     pub body: &'a [u8],
 }
@@ -150,7 +149,7 @@ impl Verifier {
     }
 
     /// Returns the principal that a request claims to be signed by.
-    fn claimed(&self, headers: &HeaderMap, query: &Query) -> Principal {
+    fn claimed(&self, headers: Headers<'_>, query: &Query) -> Principal {
         let is_printable = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
         match presented::claimed_access_key_id(headers, query) {
             Some(id) if id.len() <= CLAIMED_KEY_ID_BYTES_MAX && is_printable(&id) => Principal {
@@ -294,12 +293,12 @@ fn check_time(presented: &Presented<'_>, now: WallTime) -> Result<(), AuthError>
 }
 
 /// Checks that the signature covers every header that decides what the request does, to whom and when.
-fn check_coverage(presented: &Presented<'_>, headers: &HeaderMap) -> Result<(), AuthError> {
+fn check_coverage(presented: &Presented<'_>, headers: Headers<'_>) -> Result<(), AuthError> {
     let is_signed = |name: &str| pieces(&presented.signed_headers, b';').any(|signed| signed == name);
-    for name in [&HOST, &names::AMZ_TARGET, &names::AMZ_SECURITY_TOKEN] {
+    for name in [HOST, "x-amz-target", "x-amz-security-token"] {
         let is_present = presented::single_header(headers, name)?.is_some();
-        if (is_present || *name == HOST) && !is_signed(name.as_str()) {
-            return Err(unsigned(name.as_str()));
+        if (is_present || name == HOST) && !is_signed(name) {
+            return Err(unsigned(name));
         }
     }
     match presented.place {
@@ -310,8 +309,8 @@ fn check_coverage(presented: &Presented<'_>, headers: &HeaderMap) -> Result<(), 
 }
 
 /// Checks the hash of the body that a client may state. SQS has neither unsigned nor streamed bodies.
-fn check_body_hash(body_hash: &[u8; 32], headers: &HeaderMap, query: &Query) -> Result<(), AuthError> {
-    let in_header = presented::single_header(headers, &names::AMZ_CONTENT_SHA256)?;
+fn check_body_hash(body_hash: &[u8; 32], headers: Headers<'_>, query: &Query) -> Result<(), AuthError> {
+    let in_header = presented::single_header(headers, "x-amz-content-sha256")?;
     let in_query = query.find("X-Amz-Content-Sha256").map_err(|_| {
         AuthError::IncompleteSignature(
             "The query parameter 'X-Amz-Content-Sha256' is given twice.".to_owned(),

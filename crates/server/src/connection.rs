@@ -1,22 +1,13 @@
-//! One client connection, watched: when a request is slow to come, and when an answer has left.
-//!
-//! Messages in an answer are given back unless the kernel took the whole answer. hyper flushes the socket only after
-//! everything it buffered was written, so a flush that succeeds after a body was handed over proves it.
+//! One client connection as the watchdog sees it: what it is doing since when, and what it is to do.
 //!
 //! One watchdog looks at all connections. A phase is timed by how often it was seen, so that a request neither reads the
 //! clock nor sets a timer for it.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::Waker;
 use std::time::Duration;
 
-use broker::Take;
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tracing::debug;
 
 /// How often the watchdog looks. Each limit below can be exceeded by so much.
@@ -40,7 +31,7 @@ enum Phase {
     Head,
     /// The body of a request is read, or the request is worked on.
     Busy,
-    /// An answer was handed over, and the kernel has not taken all of it.
+    /// An answer is written, and the kernel has not taken all of it.
     Answering,
 }
 
@@ -55,117 +46,159 @@ pub(crate) enum Order {
     Close,
 }
 
-#[derive(Debug)]
-struct State {
-    phase: Phase,
-    /// How often the watchdog has seen this phase.
-    looks: u32,
-    /// Takes whose answers were handed over to be written.
-    handed: Vec<Take>,
-    order: Order,
-    /// Wakes the connection's task to a new order.
-    waker: Option<Waker>,
-}
+/// A phase and how often the watchdog has seen it, in one word, so that neither is read without the other.
+#[derive(Debug, Clone, Copy)]
+struct Seen(u32);
 
-impl State {
-    fn enter(&mut self, phase: Phase) {
-        (self.phase, self.looks) = (phase, 0);
+impl Seen {
+    const LOOKS_BITS: u32 = 24;
+
+    const fn begun(phase: Phase) -> Self {
+        let phase = match phase {
+            Phase::Idle => 0,
+            Phase::Head => 1,
+            Phase::Busy => 2,
+            Phase::Answering => 3,
+        };
+        Self(phase << Self::LOOKS_BITS)
+    }
+
+    const fn phase(self) -> Phase {
+        match self.0 >> Self::LOOKS_BITS {
+            0 => Phase::Idle,
+            1 => Phase::Head,
+            2 => Phase::Busy,
+            _ => Phase::Answering,
+        }
+    }
+
+    /// Counts a look, up to a number that no limit reaches.
+    const fn looked_at(self) -> Self {
+        let looks = self.0 & ((1 << Self::LOOKS_BITS) - 1);
+        if looks + 1 < 1 << Self::LOOKS_BITS {
+            Self(self.0 + 1)
+        } else {
+            self
+        }
     }
 
     /// Whether this phase has certainly lasted so long: the first look can come right after it began.
-    fn has_lasted(&self, limit: Duration) -> bool {
-        WATCHDOG * self.looks.saturating_sub(1) >= limit
+    fn has_lasted(self, limit: Duration) -> bool {
+        let looks = self.0 & ((1 << Self::LOOKS_BITS) - 1);
+        WATCHDOG * looks.saturating_sub(1) >= limit
     }
 }
 
-/// What is known of a connection; shared by its socket, its requests and the watchdog.
+#[derive(Debug)]
+struct State {
+    /// A [`Seen`].
+    seen: AtomicU32,
+    /// An [`Order`], as its place among them.
+    order: AtomicU8,
+    /// Wakes the connection's task to a new order.
+    waker: Mutex<Option<Waker>>,
+}
+
+/// What is known of a connection; shared by its task and the watchdog.
 #[derive(Debug, Clone)]
-pub(crate) struct Connection(Arc<Mutex<State>>);
+pub(crate) struct Connection(Arc<State>);
 
 impl Connection {
     fn new() -> Self {
-        let state = State {
-            phase: Phase::Idle,
-            looks: 0,
-            handed: Vec::new(),
-            order: Order::Serve,
-            waker: None,
-        };
-        Self(Arc::new(Mutex::new(state)))
+        Self(Arc::new(State {
+            seen: AtomicU32::new(Seen::begun(Phase::Idle).0),
+            order: AtomicU8::new(Order::Serve as u8),
+            waker: Mutex::new(None),
+        }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn seen(&self) -> Seen {
+        Seen(self.0.seen.load(Ordering::Relaxed))
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.0.seen.store(Seen::begun(phase).0, Ordering::Relaxed);
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
         // Every change is whole: a panic elsewhere leaves nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of a head came.
+    pub(crate) fn bytes_came(&self) {
+        if self.seen().phase() == Phase::Idle {
+            self.enter(Phase::Head);
+        }
     }
 
     /// The head of a request was read.
     pub(crate) fn begin_request(&self) {
-        self.lock().enter(Phase::Busy);
+        self.enter(Phase::Busy);
     }
 
-    fn bytes_came(&self) {
-        let mut state = self.lock();
-        if state.phase == Phase::Idle {
-            state.enter(Phase::Head);
+    /// The kernel does not take more of an answer until the client has read some.
+    pub(crate) fn waits_for_client(&self) {
+        if self.seen().phase() != Phase::Answering {
+            self.enter(Phase::Answering);
         }
     }
 
-    fn body_handed(&self, take: Option<Take>) {
-        let mut state = self.lock();
-        state.handed.extend(take);
-        state.enter(Phase::Answering);
-    }
-
-    fn flushed(&self) {
-        let mut state = self.lock();
-        // A pipelined request may have begun meanwhile; what was handed over before has left all the same.
-        if state.phase == Phase::Answering {
-            state.enter(Phase::Idle);
-        }
-        let delivered = std::mem::take(&mut state.handed);
-        drop(state);
-        delivered.into_iter().for_each(Take::delivered);
+    /// An answer has left, and a next request may have begun to come.
+    pub(crate) fn end_request(&self, has_begun_next: bool) {
+        self.enter(if has_begun_next { Phase::Head } else { Phase::Idle });
     }
 
     /// Whether the body of the request has been too slow to come. The watchdog wakes the connection's task to ask.
     pub(crate) fn is_body_overdue(&self) -> bool {
-        let state = self.lock();
-        state.phase == Phase::Busy && state.has_lasted(BODY_TIMEOUT)
+        let seen = self.seen();
+        seen.phase() == Phase::Busy && seen.has_lasted(BODY_TIMEOUT)
     }
 
-    /// Returns what the connection is to do. A later order wakes `waker`.
-    pub(crate) fn order(&self, waker: &Waker) -> Order {
-        let mut state = self.lock();
-        if !state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            state.waker = Some(waker.clone());
+    /// Has a later order wake a task. To be called before [`Self::order`] is.
+    pub(crate) fn wake_with(&self, waker: &Waker) {
+        let mut known = self.waker();
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
         }
-        state.order
+    }
+
+    /// Returns what the connection is to do.
+    pub(crate) fn order(&self) -> Order {
+        match self.0.order.load(Ordering::SeqCst) {
+            0 => Order::Serve,
+            1 => Order::Finish,
+            _ => Order::Close,
+        }
     }
 
     /// Gives an order and wakes the connection's task.
     fn give(&self, order: Order) {
-        let mut state = self.lock();
-        state.order = state.order.max(order);
-        let waker = state.waker.clone();
-        drop(state);
+        self.0.order.fetch_max(order as u8, Ordering::SeqCst);
+        let waker = self.waker().clone();
         waker.iter().for_each(Waker::wake_by_ref);
     }
 
     /// Counts one look of the watchdog, and does something about a client that is too slow.
     fn look(&self) {
-        let mut state = self.lock();
-        state.looks = state.looks.saturating_add(1);
-        let (limit, order) = match state.phase {
+        let before = self.seen();
+        let seen = before.looked_at();
+        // A phase that begins meanwhile has not been seen.
+        let counted = self
+            .0
+            .seen
+            .compare_exchange(before.0, seen.0, Ordering::Relaxed, Ordering::Relaxed);
+        if counted.is_err() {
+            return;
+        }
+        let (limit, order) = match seen.phase() {
             Phase::Idle => (IDLE_TIMEOUT, Order::Close),
             Phase::Head => (HEAD_TIMEOUT, Order::Close),
             // Woken, the request finds out by itself whether it still waits for its body, and answers that.
             Phase::Busy => (BODY_TIMEOUT, Order::Serve),
             Phase::Answering => (ANSWER_TIMEOUT, Order::Close),
         };
-        let is_over = state.has_lasted(limit);
-        drop(state);
-        if is_over {
+        if seen.has_lasted(limit) {
             debug!(?order, "a client was too slow");
             self.give(order);
         }
@@ -174,7 +207,7 @@ impl Connection {
 
 /// The open connections of a listener.
 #[derive(Debug, Default)]
-pub(crate) struct Connections(Vec<Weak<Mutex<State>>>);
+pub(crate) struct Connections(Vec<Weak<State>>);
 
 impl Connections {
     /// Adds a connection, which stays until its last clone is gone.
@@ -200,126 +233,9 @@ impl Connections {
     }
 }
 
-/// The socket of a connection.
-#[derive(Debug)]
-pub(crate) struct WatchedSocket {
-    socket: TcpStream,
-    connection: Connection,
-    /// Whether bytes were written since the last flush. hyper flushes also when there is nothing to be flushed.
-    has_written: bool,
-}
-
-impl WatchedSocket {
-    pub(crate) fn new(socket: TcpStream, connection: Connection) -> Self {
-        Self {
-            socket,
-            connection,
-            has_written: false,
-        }
-    }
-}
-
-impl AsyncRead for WatchedSocket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
-        if buffer.filled().len() > before {
-            self.connection.bytes_came();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for WatchedSocket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.has_written = true;
-        Pin::new(&mut self.socket).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.has_written = true;
-        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.socket).poll_flush(context))?;
-        if std::mem::take(&mut self.has_written) {
-            self.connection.flushed();
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
-    }
-}
-
-/// The body of an answer, with the take that depends on it. Dropped before it is handed over, it gives the take back.
-#[derive(Debug)]
-pub(crate) struct WatchedBody {
-    bytes: Option<Bytes>,
-    take: Option<Take>,
-    connection: Connection,
-}
-
-impl WatchedBody {
-    pub(crate) fn new(bytes: Bytes, take: Option<Take>, connection: Connection) -> Self {
-        if bytes.is_empty() {
-            // hyper does not ask for the bytes of an empty body.
-            connection.body_handed(None);
-        }
-        Self {
-            bytes: Some(bytes).filter(|bytes| !bytes.is_empty()),
-            take,
-            connection,
-        }
-    }
-}
-
-impl http_body::Body for WatchedBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let Some(bytes) = self.bytes.take() else {
-            return Poll::Ready(None);
-        };
-        let take = self.take.take();
-        self.connection.body_handed(take);
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
 
     use super::*;
@@ -340,11 +256,12 @@ mod tests {
         begin(&connection);
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
-        assert_eq!(connection.order(&waker), Order::Serve);
+        connection.wake_with(&waker);
+        assert_eq!(connection.order(), Order::Serve);
         for looks in 1..100 {
             connections.look();
             if wakes.0.load(Ordering::SeqCst) > 0 {
-                return (looks, connection.order(&waker));
+                return (looks, connection.order());
             }
         }
         panic!("never woken");
@@ -359,11 +276,7 @@ mod tests {
         check(&|_| {}, IDLE_TIMEOUT, Order::Close);
         check(&Connection::bytes_came, HEAD_TIMEOUT, Order::Close);
         check(&Connection::begin_request, BODY_TIMEOUT, Order::Serve);
-        check(
-            &|connection| connection.body_handed(None),
-            ANSWER_TIMEOUT,
-            Order::Close,
-        );
+        check(&Connection::waits_for_client, ANSWER_TIMEOUT, Order::Close);
     }
 
     #[test]
@@ -374,14 +287,15 @@ mod tests {
             for step in [
                 Connection::bytes_came,
                 Connection::begin_request,
-                |connection: &Connection| connection.body_handed(None),
-                Connection::flushed,
+                Connection::waits_for_client,
+                |connection: &Connection| connection.end_request(true),
+                |connection: &Connection| connection.end_request(false),
             ] {
                 step(&connection);
                 connections.look();
                 connections.look();
                 assert!(!connection.is_body_overdue());
-                assert_eq!(connection.order(Waker::noop()), Order::Serve);
+                assert_eq!(connection.order(), Order::Serve);
             }
         }
     }
@@ -407,16 +321,14 @@ mod tests {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         for connection in [&first, &second] {
-            assert_eq!(connection.order(&waker), Order::Serve);
+            connection.wake_with(&waker);
+            assert_eq!(connection.order(), Order::Serve);
         }
         connections.finish();
         assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
         first.give(Order::Close);
         first.give(Order::Finish);
-        assert_eq!(
-            (first.order(&waker), second.order(&waker)),
-            (Order::Close, Order::Finish)
-        );
+        assert_eq!((first.order(), second.order()), (Order::Close, Order::Finish));
         connections.look();
         assert_eq!(connections.0.len(), 2, "the closed one is forgotten");
     }

@@ -3,26 +3,22 @@
 use std::sync::Arc;
 
 use auth::{SignedRequest, Verifier};
-use broker::{Broker, Take};
-use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use broker::Broker;
+use http::StatusCode;
 use types::Region;
 
 use crate::actions;
+use crate::answer::OK;
 use crate::request_id::RequestId;
 use crate::wire::{self, Input, Protocol};
-use crate::{ApiError, Context, Reply};
+use crate::{Answer, ApiError, Context, Reply, Request};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
-const QUERY_ERROR: HeaderName = HeaderName::from_static("x-amzn-query-error");
-static TRACE_HEADER: HeaderName = HeaderName::from_static("x-amzn-trace-id");
+const QUERY_ERROR: &str = "x-amzn-query-error";
+const TRACE_HEADER: &str = "x-amzn-trace-id";
 /// Seconds after which a client should try again that was turned away for load.
 const RETRY_AFTER_SECONDS: &str = "1";
 /// The label of a request that names no known action.
 const UNKNOWN_ACTION: &str = "unknown";
-/// The label of a request that succeeded.
-const OK: &str = "ok";
 
 /// What the API has to know of its server.
 #[derive(Debug, Clone)]
@@ -59,19 +55,6 @@ pub struct Api {
     options: Arc<ApiOptions>,
 }
 
-/// The answer to one request.
-#[derive(Debug)]
-pub struct Answer {
-    /// What the client gets.
-    pub response: Response<Bytes>,
-    /// The messages in the answer. Dropped before the answer is delivered, it gives them back.
-    pub take: Option<Take>,
-    /// The action's name, or `unknown`: a bounded label.
-    pub action: &'static str,
-    /// `ok`, or the wire code of the error: a bounded label.
-    pub code: &'static str,
-}
-
 /// Why a server refuses a request without calling the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
@@ -98,10 +81,10 @@ impl Api {
     }
 
     /// Answers a request. A long poll answers when it is over; dropping the future ends it.
-    pub async fn call(&self, parts: &Parts, body: Bytes) -> Answer {
-        let exchange = Exchange::of(parts);
+    pub async fn call(&self, request: &Request<'_>, body: &[u8]) -> Answer {
+        let exchange = Exchange::of(request);
         let mut action = UNKNOWN_ACTION;
-        match self.carry_out(&exchange, parts, &body, &mut action).await {
+        match self.carry_out(&exchange, request, body, &mut action).await {
             Ok(reply) => exchange.success(action, reply),
             Err(error) => exchange.failure(action, &error),
         }
@@ -110,24 +93,24 @@ impl Api {
     async fn carry_out(
         &self,
         exchange: &Exchange,
-        parts: &Parts,
+        request: &Request<'_>,
         body: &[u8],
         label: &mut &'static str,
     ) -> Result<Reply, ApiError> {
-        if parts.method != Method::POST && parts.method != Method::GET {
-            return Err(ApiError::MethodNotAllowed(parts.method.to_string()));
+        if request.method != "POST" && request.method != "GET" {
+            return Err(ApiError::MethodNotAllowed(request.method.to_owned()));
         }
         let signed = SignedRequest {
-            method: parts.method.as_str(),
-            path: parts.uri.path(),
-            query: parts.uri.query(),
-            headers: &parts.headers,
+            method: request.method,
+            path: request.path,
+            query: request.query,
+            headers: request.headers,
             body,
         };
         let principal = self.verifier.verify(&signed, self.broker.wall_now())?;
-        let input = Input::of(exchange.protocol, parts, body)?;
-        let path = self.options.path_below_public(parts.uri.path());
-        let action = find_action(exchange.protocol, parts, path, &input)?;
+        let input = Input::of(exchange.protocol, request, body)?;
+        let path = self.options.path_below_public(request.path);
+        let action = find_action(exchange.protocol, request, path, &input)?;
         *label = action.name;
         let context = Context {
             broker: &self.broker,
@@ -137,19 +120,16 @@ impl Api {
             action: action.name,
             access: action.access,
             request_id: exchange.request_id,
-            host: host(parts),
+            host: request.host(),
             path,
-            trace_header: parts
-                .headers
-                .get(&TRACE_HEADER)
-                .and_then(|value| value.to_str().ok()),
+            trace_header: request.headers.text(TRACE_HEADER),
         };
         (action.call)(&context, &input).await
     }
 }
 
 /// Returns the answer to a request that the server refuses by itself, in the protocol of the request.
-pub fn refusal(parts: &Parts, kind: Refusal) -> Answer {
+pub fn refusal(request: &Request<'_>, kind: Refusal) -> Answer {
     let error = match kind {
         Refusal::BodyTooLarge => ApiError::RequestTooLarge,
         Refusal::BodyIncomplete => ApiError::RequestTimeout,
@@ -157,19 +137,19 @@ pub fn refusal(parts: &Parts, kind: Refusal) -> Answer {
         Refusal::Stopping => ApiError::Stopping,
         Refusal::Internal => ApiError::Internal,
     };
-    Exchange::of(parts).failure(UNKNOWN_ACTION, &error)
+    Exchange::of(request).failure(UNKNOWN_ACTION, &error)
 }
 
 fn find_action(
     protocol: Protocol,
-    parts: &Parts,
+    request: &Request<'_>,
     path: &str,
     input: &Input<'_>,
 ) -> Result<&'static actions::Entry, ApiError> {
     let is_queue_address = path != "/";
-    let Some(name) = input.action_name(parts) else {
+    let Some(name) = input.action_name(request) else {
         // Recorded on AWS for a queue's URL opened in a browser.
-        let is_opened = is_queue_address && parts.method == Method::GET;
+        let is_opened = is_queue_address && request.method == "GET";
         return Err(if is_opened {
             ApiError::UnknownOperation
         } else {
@@ -183,15 +163,6 @@ fn find_action(
     }
 }
 
-fn host(parts: &Parts) -> &str {
-    let header = parts
-        .headers
-        .get(header::HOST)
-        .and_then(|value| value.to_str().ok());
-    let authority = || parts.uri.authority().map(http::uri::Authority::as_str);
-    header.or_else(authority).unwrap_or("localhost")
-}
-
 /// A request as far as its answer depends on it whatever happens.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
@@ -200,9 +171,9 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn of(parts: &Parts) -> Self {
+    fn of(request: &Request<'_>) -> Self {
         Self {
-            protocol: Protocol::of(parts),
+            protocol: Protocol::of(request),
             request_id: RequestId::fresh(),
         }
     }
@@ -210,7 +181,11 @@ impl Exchange {
     fn success(&self, action: &'static str, reply: Reply) -> Answer {
         tracing::debug!(request_id = self.request_id.as_str(), action, "request answered");
         Answer {
-            response: self.response(StatusCode::OK, self.protocol.content_type(), reply.body),
+            status: StatusCode::OK,
+            content_type: self.protocol.content_type(),
+            request_id: self.request_id,
+            more_headers: Vec::new(),
+            body: reply.body,
             take: reply.take,
             action,
             code: OK,
@@ -221,9 +196,8 @@ impl Exchange {
         let wire = error.code().wire();
         let status = StatusCode::from_u16(wire.status).expect("the table holds valid statuses");
         self.log_failure(action, error, status);
-        let mut response = if *error == ApiError::UnknownOperation {
-            let content_type = Protocol::QueryXml.content_type();
-            self.response(status, content_type, wire::unknown_operation_body())
+        let (content_type, body) = if *error == ApiError::UnknownOperation {
+            (Protocol::QueryXml.content_type(), wire::unknown_operation_body())
         } else {
             let text = self.error_text(error);
             let body = wire::error_body(
@@ -234,11 +208,14 @@ impl Exchange {
                 &text,
                 self.request_id.as_str(),
             );
-            self.response(status, self.protocol.content_type(), body)
+            (self.protocol.content_type(), body)
         };
-        self.add_error_headers(response.headers_mut(), error);
         Answer {
-            response,
+            status,
+            content_type,
+            request_id: self.request_id,
+            more_headers: self.error_headers(error),
+            body,
             take: None,
             action,
             code: wire.query,
@@ -272,29 +249,18 @@ impl Exchange {
         }
     }
 
-    fn add_error_headers(&self, headers: &mut HeaderMap, error: &ApiError) {
+    fn error_headers(&self, error: &ApiError) -> Vec<(&'static str, String)> {
         let wire = error.code().wire();
+        let mut headers = Vec::new();
         if self.protocol == Protocol::Json {
-            let value = format!("{};{}", wire.query, wire.fault());
-            headers.insert(
-                QUERY_ERROR,
-                HeaderValue::from_str(&value).expect("the table holds ASCII"),
-            );
+            headers.push((QUERY_ERROR, format!("{};{}", wire.query, wire.fault())));
         }
         if wire.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+            headers.push(("retry-after", RETRY_AFTER_SECONDS.to_owned()));
         }
         if wire.status == StatusCode::METHOD_NOT_ALLOWED {
-            headers.insert(header::ALLOW, HeaderValue::from_static("GET, POST"));
+            headers.push(("allow", "GET, POST".to_owned()));
         }
-    }
-
-    fn response(&self, status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(REQUEST_ID, self.request_id.to_header());
-        response
+        headers
     }
 }

@@ -10,6 +10,7 @@
 
 mod access;
 mod actions;
+mod answer;
 mod api;
 mod attribute_values;
 mod batch;
@@ -24,13 +25,16 @@ mod permissions;
 mod queue_url;
 mod redrive;
 mod reference;
+mod request;
 mod request_id;
 mod tags;
 mod wire;
 
 pub use actions::ACTIONS;
-pub use api::{Answer, Api, ApiOptions, Refusal, refusal};
+pub use answer::Answer;
+pub use api::{Api, ApiOptions, Refusal, refusal};
 pub use reference::reference;
+pub use request::Request;
 
 pub(crate) use access::Access;
 pub(crate) use context::{Context, Reply};

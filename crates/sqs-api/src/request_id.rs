@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::HeaderValue;
 use types::MessageId;
 
 /// The id of a request, shaped as a UUID: a random number of this process and a counter. Unique, cheap, and no
@@ -26,11 +25,6 @@ impl RequestId {
     /// Returns the id as text.
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hexadecimal digits and hyphens")
-    }
-
-    /// Returns the id as the value of a header.
-    pub(crate) fn to_header(self) -> HeaderValue {
-        HeaderValue::from_bytes(&self.0).expect("hexadecimal digits and hyphens")
     }
 }
 

@@ -122,7 +122,8 @@ impl Connection {
         }
     }
 
-    fn receive_any(&mut self) -> Result<Reply> {
+    /// Reads one answer, or a word that comes before one.
+    pub fn receive_any(&mut self) -> Result<Reply> {
         let status_line = self.line()?;
         let status = status_line
             .strip_prefix("HTTP/1.1 ")

@@ -1,7 +1,7 @@
 //! A request that a test owns, changes, signs and has verified.
 
-use auth::{AuthError, Key, Mode, Principal, Secret, SignedRequest, Verifier};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use auth::{AuthError, Header, Headers, Key, Mode, Principal, Secret, SignedRequest, Verifier};
+use http::{HeaderName, HeaderValue};
 use types::{Region, WallTime};
 
 pub(crate) const ACCESS_KEY_ID: &str = "AKIDEXAMPLE";
@@ -80,18 +80,17 @@ impl Request {
         verifier: &Verifier,
         unix_seconds: u64,
     ) -> Option<Result<Principal, AuthError>> {
-        let mut headers = HeaderMap::new();
+        let mut headers = Vec::new();
         for (name, value) in &self.headers {
-            headers.append(
-                HeaderName::from_bytes(name.as_bytes()).ok()?,
-                HeaderValue::from_bytes(value).ok()?,
-            );
+            HeaderName::from_bytes(name.as_bytes()).ok()?;
+            HeaderValue::from_bytes(value).ok()?;
+            headers.push(Header { name, value });
         }
         let request = SignedRequest {
             method: &self.method,
             path: &self.path,
             query: self.query.as_deref(),
-            headers: &headers,
+            headers: Headers(&headers),
             body: &self.body,
         };
         Some(verifier.verify(&request, WallTime::from_millis(unix_seconds * 1000)))

@@ -1,11 +1,10 @@
 //! The input of an action, in the protocol that the client spoke.
 
-use http::request::Parts;
 use serde::Deserialize;
 
 use super::protocol::is_form;
 use super::{Parameters, Protocol};
-use crate::ApiError;
+use crate::{ApiError, Request};
 
 /// The undecoded input of an action.
 #[derive(Debug)]
@@ -19,18 +18,18 @@ pub(crate) enum Input<'a> {
 impl<'a> Input<'a> {
     /// Takes the parts of a request that hold its input. Parameters are split here, since they name the action; a
     /// JSON text is read by [`Input::decode`] alone, once.
-    pub(crate) fn of(protocol: Protocol, parts: &'a Parts, body: &'a [u8]) -> Result<Self, ApiError> {
+    pub(crate) fn of(protocol: Protocol, request: &Request<'a>, body: &'a [u8]) -> Result<Self, ApiError> {
         if !protocol.is_query() {
             return Ok(Self::Json(body));
         }
-        let form = if is_form(&parts.headers) { body } else { &[] };
-        Ok(Self::Query(Parameters::read(parts.uri.query(), form)?))
+        let form = if is_form(request.headers) { body } else { &[] };
+        Ok(Self::Query(Parameters::read(request.query, form)?))
     }
 
     /// Returns the name of the action, if the request names one.
-    pub(crate) fn action_name<'s>(&'s self, parts: &'s Parts) -> Option<&'s str> {
+    pub(crate) fn action_name<'s>(&'s self, request: &Request<'s>) -> Option<&'s str> {
         match self {
-            Self::Json(_) => Protocol::json_action(&parts.headers),
+            Self::Json(_) => Protocol::json_action(request.headers),
             Self::Query(parameters) => parameters.get("Action").filter(|name| !name.is_empty()),
         }
     }

@@ -1,7 +1,8 @@
 //! Which of the protocols a request speaks, and so its answer.
 
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, header};
+use auth::Headers;
+
+use crate::Request;
 
 /// The protocol of a request. Errors are answered in the same one, whatever is wrong with the rest of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,22 +15,21 @@ pub(crate) enum Protocol {
     QueryJson,
 }
 
-// A name as text would be parsed with every request.
-static TARGET: HeaderName = HeaderName::from_static("x-amz-target");
+const TARGET: &str = "x-amz-target";
 const TARGET_PREFIX: &str = "AmazonSQS.";
 const JSON_TYPE_PREFIX: &str = "application/x-amz-json-";
 const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 
 impl Protocol {
     /// Tells the protocol from the head of a request.
-    pub(crate) fn of(parts: &Parts) -> Self {
-        let is_json = parts.method == Method::POST
-            && (parts.headers.contains_key(&TARGET)
-                || media_type(&parts.headers)
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        let is_json = request.method == "POST"
+            && (request.headers.contains(TARGET)
+                || media_type(request.headers)
                     .is_some_and(|text| starts_with_ignoring_case(text, JSON_TYPE_PREFIX)));
         if is_json {
             Self::Json
-        } else if accepts_json(&parts.headers) {
+        } else if accepts_json(request.headers) {
             Self::QueryJson
         } else {
             Self::QueryXml
@@ -54,26 +54,25 @@ impl Protocol {
     }
 
     /// Returns the name of the action that a JSON request names, as it is given; `None` if there is none.
-    pub(crate) fn json_action(headers: &HeaderMap) -> Option<&str> {
-        let target = headers.get(&TARGET)?.to_str().ok()?;
+    pub(crate) fn json_action(headers: Headers<'_>) -> Option<&str> {
+        let target = headers.text(TARGET)?;
         Some(target.strip_prefix(TARGET_PREFIX).unwrap_or(target))
     }
 }
 
 /// Whether the body of a request holds parameters. Clients that send no type at all mean a form.
-pub(crate) fn is_form(headers: &HeaderMap) -> bool {
+pub(crate) fn is_form(headers: Headers<'_>) -> bool {
     media_type(headers).is_none_or(|text| starts_with_ignoring_case(text, FORM_TYPE))
 }
 
-fn media_type(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::CONTENT_TYPE)?.to_str().ok()
+fn media_type(headers: Headers<'_>) -> Option<&str> {
+    headers.text("content-type")
 }
 
-fn accepts_json(headers: &HeaderMap) -> bool {
+fn accepts_json(headers: Headers<'_>) -> bool {
     headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
+        .values("accept")
+        .filter_map(|value| str::from_utf8(value).ok())
         .flat_map(|value| value.split(','))
         .filter_map(|range| range.split(';').next())
         .any(|range| range.trim().eq_ignore_ascii_case("application/json"))
@@ -86,17 +85,26 @@ fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use auth::Header;
 
     use super::*;
 
     fn check(method: &str, headers: &[(&str, &str)], expected: Protocol) {
-        let mut request = Request::builder().method(method).uri("/");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let (parts, ()) = request.body(()).unwrap().into_parts();
-        assert_eq!(Protocol::of(&parts), expected, "{method} {headers:?}");
+        let list: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| Header {
+                name,
+                value: value.as_bytes(),
+            })
+            .collect();
+        let request = Request {
+            method,
+            path: "/",
+            query: None,
+            authority: None,
+            headers: Headers(&list),
+        };
+        assert_eq!(Protocol::of(&request), expected, "{method} {headers:?}");
     }
 
     #[test]
@@ -148,14 +156,14 @@ mod tests {
             (Some("application/json"), false),
             (Some("é"), true),
         ] {
-            let mut headers = HeaderMap::new();
-            if let Some(value) = value {
-                headers.insert(
-                    "content-type",
-                    http::HeaderValue::from_bytes(value.as_bytes()).unwrap(),
-                );
-            }
-            assert_eq!(is_form(&headers), expected, "{value:?}");
+            let list: Vec<_> = value
+                .iter()
+                .map(|value: &&str| Header {
+                    name: "content-type",
+                    value: value.as_bytes(),
+                })
+                .collect();
+            assert_eq!(is_form(Headers(&list)), expected, "{value:?}");
         }
     }
 }

@@ -3,9 +3,9 @@
 use auth::Mode;
 use http::Request;
 use serde_json::{Value, json};
-use sqs_api::{Refusal, refusal};
+use sqs_api::Refusal;
 
-use crate::world::{HOST, Response, World, response};
+use crate::world::{HOST, Response, World, refuse};
 
 fn with_queue() -> World {
     let world = World::new();
@@ -324,8 +324,8 @@ fn another_accounts_queue_is_a_missing_queue() {
     );
     assert_eq!((foreign.status, &foreign.body), (400, &missing.body));
     assert_eq!(
-        foreign.headers.get("x-amzn-query-error"),
-        missing.headers.get("x-amzn-query-error")
+        foreign.header("x-amzn-query-error"),
+        missing.header("x-amzn-query-error")
     );
 
     // A receipt handle is good for its account alone.
@@ -393,7 +393,7 @@ fn the_server_refuses_in_the_protocol_of_the_request() {
         (Refusal::Stopping, 503, "ServiceUnavailable"),
         (Refusal::Internal, 500, "InternalFailure"),
     ] {
-        let refused = response(refusal(&json.clone().into_parts().0, kind));
+        let refused = refuse(&json, kind);
         assert_eq!((refused.status, refused.code), (status, code));
         assert!(body(&refused)["__type"].is_string());
         let fault = if status < 500 { "Sender" } else { "Receiver" };
@@ -402,7 +402,7 @@ fn the_server_refuses_in_the_protocol_of_the_request() {
             Some(format!("{code};{fault}").as_str())
         );
         assert_eq!(refused.header("retry-after").is_some(), status == 503);
-        let refused = response(refusal(&query.clone().into_parts().0, kind));
+        let refused = refuse(&query, kind);
         assert!(
             refused
                 .body

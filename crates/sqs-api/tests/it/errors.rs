@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use auth::Mode;
 use http::Request;
 use serde_json::{Value, json};
-use sqs_api::{Refusal, refusal};
+use sqs_api::Refusal;
 
 use crate::flat;
-use crate::world::{Response, World, response};
+use crate::world::{Response, World, refuse};
 
 const REFERENCE: &str = include_str!("../../../../docs/reference/actions.md");
 
@@ -156,7 +156,7 @@ fn errors_of_protocols(seen: &mut Seen) {
         } else {
             request
         };
-        request.body(()).unwrap().into_parts().0
+        request.body(()).unwrap()
     };
     for kind in [
         Refusal::BodyTooLarge,
@@ -164,8 +164,8 @@ fn errors_of_protocols(seen: &mut Seen) {
         Refusal::Overloaded,
         Refusal::Internal,
     ] {
-        seen.json(&response(refusal(&head(true), kind)));
-        seen.query(&response(refusal(&head(false), kind)));
+        seen.json(&refuse(&head(true), kind));
+        seen.query(&refuse(&head(false), kind));
     }
 }
 

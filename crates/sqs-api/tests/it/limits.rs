@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Outcome};
 use crate::flat;
-use crate::world::{World, response};
+use crate::world::{self, World};
 
 const MEBIBYTE: usize = 1_048_576;
 
@@ -208,10 +208,13 @@ fn d01_parallel_creates_all_succeed() {
             calls.spawn(async move {
                 let request = http::Request::post("/")
                     .header("x-amz-target", "AmazonSQS.CreateQueue")
-                    .body(json!({"QueueName": name, "Attributes": {"DelaySeconds": "3"}}).to_string())
+                    .body(
+                        json!({"QueueName": name, "Attributes": {"DelaySeconds": "3"}})
+                            .to_string()
+                            .into(),
+                    )
                     .unwrap();
-                let (parts, body) = request.into_parts();
-                response(api.call(&parts, body.into()).await).code
+                world::call(&api, request).await.code
             });
         }
         calls.join_all().await

@@ -142,8 +142,8 @@ fn d30_what_is_not_allowed_looks_like_what_is_not_there() {
         let absent = ask(&world, account, "ReceiveMessage", json!({"QueueUrl": not_there}));
         assert_eq!((there.status, &there.body), (absent.status, &absent.body));
         assert_eq!(
-            there.headers.get("x-amzn-query-error"),
-            absent.headers.get("x-amzn-query-error")
+            there.header("x-amzn-query-error"),
+            absent.header("x-amzn-query-error")
         );
     }
     // Batches are checked under the name of the single action, and the path of a Query request names the queue too.
@@ -298,8 +298,7 @@ fn permissions_that_are_changed_at_the_same_time_are_all_kept() {
         let api = world.api.clone();
         async move {
             let request = crate::world::json_request(action, request.to_string());
-            let (parts, body) = request.into_parts();
-            crate::world::response(api.call(&parts, body.into()).await).code
+            crate::world::call(&api, request).await.code
         }
     };
     let add = |label: usize| {

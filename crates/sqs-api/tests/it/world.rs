@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use auth::{Mode, Verifier};
+use auth::{Header, Headers, Mode, Verifier};
 use broker::{Broker, BrokerOptions, InboxLimits, Limits, ManualClock, NoObserver, SeededRandom};
-use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::Request;
+use http::request::Parts;
 use journal::{Disk, LocalJournal, LocalOptions};
 use simulator::SimDisk;
-use sqs_api::{Answer, Api, ApiOptions};
+use sqs_api::{Answer, Api, ApiOptions, Refusal};
 use types::{Region, WallTime};
 
 /// The address that clients of a world use.
@@ -41,7 +41,7 @@ pub(crate) enum Meanwhile {
 /// An answer in parts.
 pub(crate) struct Response {
     pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
+    headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
     pub(crate) action: &'static str,
     pub(crate) code: &'static str,
@@ -54,7 +54,8 @@ impl Response {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(|value| value.to_str().unwrap())
+        let (_, value) = self.headers.iter().find(|(given, _)| *given == name)?;
+        Some(value)
     }
 }
 
@@ -115,9 +116,12 @@ impl World {
     }
 
     async fn answer(&self, request: Request<Vec<u8>>) -> Response {
-        let (mut parts, body) = request.into_parts();
-        parts.headers.entry("host").or_insert(HOST.parse().unwrap());
-        response(self.api.call(&parts, Bytes::from(body)).await)
+        let mut request = request;
+        request
+            .headers_mut()
+            .entry("host")
+            .or_insert(HOST.parse().unwrap());
+        call(&self.api, request).await
     }
 
     /// Calls an action in AWS JSON as another account.
@@ -235,16 +239,51 @@ impl Drop for World {
     }
 }
 
+/// Has a request answered.
+pub(crate) async fn call(api: &Api, request: Request<Vec<u8>>) -> Response {
+    let (parts, body) = request.into_parts();
+    let headers = headers(&parts);
+    response(api.call(&head(&parts, &headers), &body).await)
+}
+
+/// Has a request refused by the server.
+pub(crate) fn refuse(request: &Request<()>, kind: Refusal) -> Response {
+    let (parts, ()) = request.clone().into_parts();
+    response(sqs_api::refusal(&head(&parts, &headers(&parts)), kind))
+}
+
+fn headers(parts: &Parts) -> Vec<Header<'_>> {
+    let headers = parts.headers.iter();
+    headers
+        .map(|(name, value)| Header {
+            name: name.as_str(),
+            value: value.as_bytes(),
+        })
+        .collect()
+}
+
+fn head<'a>(parts: &'a Parts, headers: &'a [Header<'a>]) -> sqs_api::Request<'a> {
+    sqs_api::Request {
+        method: parts.method.as_str(),
+        path: parts.uri.path(),
+        query: parts.uri.query(),
+        authority: parts.uri.authority().map(http::uri::Authority::as_str),
+        headers: Headers(headers),
+    }
+}
+
 /// Takes an answer apart. Its messages count as delivered.
-pub(crate) fn response(answer: Answer) -> Response {
-    if let Some(take) = answer.take {
+fn response(mut answer: Answer) -> Response {
+    if let Some(take) = answer.take.take() {
         take.delivered();
     }
-    let (parts, body) = answer.response.into_parts();
     Response {
-        status: parts.status.as_u16(),
-        headers: parts.headers,
-        body: String::from_utf8(body.to_vec()).unwrap(),
+        status: answer.status.as_u16(),
+        headers: answer
+            .headers()
+            .map(|(name, value)| (name, value.to_owned()))
+            .collect(),
+        body: String::from_utf8(answer.body.to_vec()).unwrap(),
         action: answer.action,
         code: answer.code,
     }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use compat::{Connection, Refusal, Reply, Server, Sqs, decode, post_json};
+use compat::{Connection, Random, Refusal, Reply, Server, Sqs, decode, post_json};
 use serde_json::json;
 
 /// One queue, whose emptiness is looked at after each request.
@@ -432,5 +432,133 @@ fn a_request_in_pieces_is_put_together() -> Result<()> {
         messages.len() == 1 && messages[0]["Body"] == "in pieces",
         "{messages:?}"
     );
+    Ok(())
+}
+
+/// Two readers of these could see different requests, one of which sends a message. None may be seen.
+#[test]
+fn what_could_be_read_as_two_requests_is_refused_and_the_connection_closed() -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    let body = serde_json::to_vec(&json!({ "QueueUrl": fixture.url, "MessageBody": "smuggled" }))?;
+    let hidden = [
+        fixture.request_head(&format!("content-length: {}\r\n", body.len())),
+        body,
+    ]
+    .concat();
+    let length = hidden.len();
+    let in_chunks = "transfer-encoding: chunked\r\n";
+    for (headers, before) in [
+        (
+            format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n"),
+            "0\r\n\r\n",
+        ),
+        (format!("{in_chunks}content-length: 4\r\n"), "0\r\n\r\n"),
+        (format!("content-length: 0\r\ncontent-length: {length}\r\n"), ""),
+        ("content-length: 0, 0\r\n".to_owned(), ""),
+        ("content-length: +0\r\n".to_owned(), ""),
+        ("content-length:\r\n".to_owned(), ""),
+        ("content-length: 99999999999999999999\r\n".to_owned(), ""),
+        ("content-length : 0\r\n".to_owned(), ""),
+        ("x: a\r\n content-length: 0\r\n".to_owned(), ""),
+        ("x: a\rcontent-length: 0\r\n".to_owned(), ""),
+        ("transfer-encoding: xchunked\r\n".to_owned(), "0\r\n\r\n"),
+        ("transfer-encoding: gzip, chunked\r\n".to_owned(), "0\r\n\r\n"),
+        (format!("{in_chunks}{in_chunks}"), "0\r\n\r\n"),
+        (in_chunks.to_owned(), "0\n\r\n"),
+        (in_chunks.to_owned(), "0x0\r\n\r\n"),
+        (in_chunks.to_owned(), "-0\r\n\r\n"),
+        (in_chunks.to_owned(), "1\r\n{}\r\n0\r\n\r\n"),
+        (in_chunks.to_owned(), "10000000000000000\r\n"),
+        (in_chunks.to_owned(), "0;a\n\r\n"),
+    ] {
+        let mut connection = fixture.server.connect()?;
+        connection.send(&[&fixture.request_head(&headers), before.as_bytes(), &hidden].concat())?;
+        let reply = connection
+            .receive()
+            .with_context(|| format!("{headers:?} {before:?}"))?;
+        let is_refused = reply.status == 400 && reply.header("connection") == Some("close");
+        ensure!(
+            is_refused,
+            "{headers:?} {before:?}: {} {}",
+            reply.status,
+            reply.text()
+        );
+        ensure!(
+            connection.is_closed_by_server()?,
+            "{headers:?} {before:?}: the connection is open"
+        );
+        fixture.stores_nothing()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn requests_in_any_pieces_are_the_same_requests() -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    let mut numbers = (0..).map(|number| format!("n{number}"));
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let sent: Vec<_> = numbers.by_ref().take(6).collect();
+        let mut bytes = Vec::new();
+        for (at, text) in sent.iter().enumerate() {
+            let body = serde_json::to_vec(&json!({ "QueueUrl": fixture.url, "MessageBody": text }))?;
+            if at % 2 == 0 {
+                bytes.extend(fixture.request_head(&format!("content-length: {}\r\n", body.len())));
+                bytes.extend(body);
+            } else {
+                let (one, other) = body.split_at(body.len() / 2);
+                bytes.extend(b"\r\n");
+                bytes.extend(fixture.request_head("transfer-encoding: chunked\r\n"));
+                for chunk in [one, other] {
+                    bytes.extend(format!("{:x};extension\r\n", chunk.len()).into_bytes());
+                    bytes.extend(chunk);
+                    bytes.extend(b"\r\n");
+                }
+                bytes.extend(b"0\r\nTrailer: x\r\n\r\n");
+            }
+        }
+        while !bytes.is_empty() {
+            let end = bytes.len().min(1 + usize::try_from(random.below(300))?);
+            fixture.connection.send(&bytes[..end])?;
+            bytes.drain(..end);
+        }
+        for _ in &sent {
+            let reply = fixture.connection.receive()?;
+            ensure!(
+                reply.status == 200,
+                "seed {seed}: {} {}",
+                reply.status,
+                reply.text()
+            );
+        }
+        let messages = fixture.sqs.receive(&fixture.url, 30)?;
+        let bodies: Vec<_> = messages.iter().map(|message| &message["Body"]).collect();
+        ensure!(
+            bodies == sent.iter().collect::<Vec<_>>(),
+            "seed {seed}: {bodies:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_client_that_waits_for_a_word_gets_it_before_it_sends_the_body() -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    let body = serde_json::to_vec(&json!({ "QueueUrl": fixture.url, "MessageBody": "waited" }))?;
+    let head = fixture.request_head(&format!(
+        "expect: 100-continue\r\ncontent-length: {}\r\n",
+        body.len()
+    ));
+    fixture.connection.send(&head)?;
+    ensure!(fixture.connection.receive_any()?.status == 100, "no word came");
+    fixture.connection.send(&body)?;
+    let reply = fixture.connection.receive_any()?;
+    ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
+    // A body that would be refused is not asked for.
+    fixture
+        .connection
+        .send(&fixture.request_head("expect: 100-continue\r\ncontent-length: 50000000\r\n"))?;
+    let reply = fixture.connection.receive_any()?;
+    ensure!(reply.status == 413, "{} {}", reply.status, reply.text());
     Ok(())
 }

@@ -71,6 +71,36 @@ fn a_half_closed_socket_takes_no_message() -> Result<()> {
 }
 
 #[test]
+fn requests_that_are_sent_while_a_poll_waits_are_answered_after_it() -> Result<()> {
+    /// Together more than the server keeps of what comes early.
+    const REQUESTS: usize = 1_000;
+    let server = Server::dev()?;
+    let mut sqs = server.sqs();
+    let url = sqs.create_queue("early", json!({}))?;
+    let mut connection = server.connect()?;
+    let poll = poll_request(&connection, &url, 20)?;
+    let headers = [
+        ("content-type", "application/x-amz-json-1.0"),
+        ("x-amz-target", "AmazonSQS.ListQueues"),
+    ];
+    let list = connection.encode("POST", "/", &headers, b"{}");
+    connection.send(&[poll, list.repeat(REQUESTS)].concat())?;
+    settle(&mut sqs, &url)?;
+    send(&mut sqs, &url, "for the poll")?;
+    let output = decode(&connection.receive()?)?
+        .ok()
+        .context("the poll was refused")?;
+    ensure!(output["Messages"][0]["Body"] == "for the poll", "{output}");
+    for number in 0..REQUESTS {
+        let output = decode(&connection.receive()?)?
+            .ok()
+            .with_context(|| format!("request {number} was refused"))?;
+        ensure!(output["QueueUrls"] == json!([url]), "{output}");
+    }
+    Ok(())
+}
+
+#[test]
 fn each_message_wakes_one_of_many_polls() -> Result<()> {
     const POLLS: usize = 50;
     let server = Server::dev()?;
