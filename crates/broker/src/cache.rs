@@ -9,7 +9,7 @@ use types::Slot;
 const CACHED_BYTES_MAX: usize = 16 * 1024;
 /// Memory that one content costs beyond its bytes, as measured: the counters of the `Arc`, what the allocator rounds up,
 /// its place in the order with what that has free.
-const OVERHEAD_BYTES: usize = 128;
+const OVERHEAD_BYTES: usize = 168;
 /// Slots in one block.
 const BLOCK: usize = 64;
 const BLOCK_BYTES: usize = size_of::<Block>();
