@@ -138,11 +138,16 @@ impl Committer {
                 }
             }
         }
-        self.look_for_room();
+        let has_looked = self.look_for_room();
         if self.shared.options.clock.monotonic() >= self.house.from {
             self.prepare();
-            self.begin_snapshot()?;
-            self.begin_evacuation();
+            if self.is_log_long() || (has_looked && self.is_snapshot_worthwhile()) {
+                self.begin_snapshot()?;
+            }
+            // Old segments may be many: they are gone through now and then, and not with every turn.
+            if has_looked {
+                self.begin_evacuation();
+            }
         }
         if self
             .house
@@ -166,12 +171,12 @@ impl Committer {
         self.house.from = self.shared.options.clock.monotonic() + PAUSE;
     }
 
-    /// Looks now and then whether there is room for more messages, on the disk and in memory.
-    fn look_for_room(&mut self) {
+    /// Looks now and then whether there is room for more messages, on the disk and in memory. Returns whether it was time.
+    fn look_for_room(&mut self) -> bool {
         let now = self.shared.options.clock.monotonic();
         let written = self.journal.counters().bytes_written;
         if !self.house.room.is_due(now, written, self.journal.segment_bytes()) {
-            return;
+            return false;
         }
         let ids_max = self.shared.options.deduplication_ids_max;
         self.owner.count_ids(ids_max, now);
@@ -180,7 +185,7 @@ impl Committer {
         match self.journal.space() {
             Ok(Some(space)) => {
                 let state_bytes = self.owner.state_bytes();
-                self.house.room.look(now, space, state_bytes);
+                self.house.room.look(space, state_bytes);
                 let is_short = self.house.room.is_short();
                 self.owner.refuse_sends(is_short);
                 self.shared.options.observer.room(space, is_short);
@@ -188,6 +193,7 @@ impl Committer {
             Ok(None) => {}
             Err(failure) => warn!(error = %failure, "the room on the disk cannot be read"),
         }
+        true
     }
 
     pub(crate) fn prepare(&mut self) {
@@ -198,7 +204,7 @@ impl Committer {
     }
 
     fn begin_snapshot(&mut self) -> Result<(), JournalError> {
-        if self.house.is_snapshot_running || !self.is_snapshot_due() {
+        if self.house.is_snapshot_running || self.index.0 == 0 {
             return Ok(());
         }
         let began = Instant::now();
@@ -227,32 +233,30 @@ impl Committer {
         Ok(())
     }
 
-    /// Whether a snapshot would free enough: of the log, or of segments that were emptied since the last one.
-    fn is_snapshot_due(&self) -> bool {
-        if self.index.0 == 0 {
-            return false;
-        }
+    /// Whether so much of the log was written that a start would take long.
+    fn is_log_long(&self) -> bool {
+        self.journal.log_bytes_since_snapshot() >= self.snapshot_threshold()
+    }
+
+    fn snapshot_threshold(&self) -> u64 {
+        let log_bytes = self.shared.options.snapshot_log_bytes;
+        log_bytes.max(self.house.snapshot_bytes)
+    }
+
+    /// Whether a snapshot would free enough: of the log, and of segments that were emptied since the last one.
+    fn is_snapshot_worthwhile(&self) -> bool {
         let log_bytes = self.journal.log_bytes_since_snapshot();
-        let threshold = self
-            .shared
-            .options
-            .snapshot_log_bytes
-            .max(self.house.snapshot_bytes);
-        if log_bytes >= threshold {
-            return true;
-        }
-        let empty = self.journal.kept().into_iter();
-        let empty_bytes: u64 = empty
+        let kept = self.journal.kept().into_iter();
+        let empty_bytes: u64 = kept
             .filter(|kept| self.owner.contents.live(kept.segment).contents == 0)
             .map(|kept| kept.bytes)
             .sum();
-        let frees = log_bytes + empty_bytes;
         let worthwhile = if self.house.room.is_short() {
             2 * self.journal.segment_bytes()
         } else {
-            threshold
+            self.snapshot_threshold()
         };
-        log_bytes > 0 && frees >= worthwhile
+        log_bytes > 0 && log_bytes + empty_bytes >= worthwhile
     }
 
     fn complete_snapshot(

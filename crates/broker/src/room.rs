@@ -48,6 +48,8 @@ impl Room {
     pub(crate) fn is_due(&mut self, now: Duration, written_bytes: u64, segment_bytes: u64) -> bool {
         let is_due = now >= self.next_look || written_bytes - self.written_bytes >= segment_bytes / 4;
         if is_due {
+            // Also if the look fails: it is not tried again with every turn.
+            self.next_look = now + LOOK_EVERY;
             self.written_bytes = written_bytes;
         }
         is_due
@@ -64,8 +66,7 @@ impl Room {
     }
 
     /// Takes a look into account. `state_bytes` is what the next snapshot takes, without which nothing is given back.
-    pub(crate) fn look(&mut self, now: Duration, space: Space, state_bytes: u64) {
-        self.next_look = now + LOOK_EVERY;
+    pub(crate) fn look(&mut self, space: Space, state_bytes: u64) {
         if self.chosen == Some(0) {
             return;
         }
@@ -114,7 +115,7 @@ mod tests {
                 total: 1_000,
                 available,
             };
-            room.look(Duration::from_secs(1), space, state_bytes);
+            room.look(space, state_bytes);
             room.is_short()
         };
         assert!(!look(160, 0));
@@ -128,7 +129,7 @@ mod tests {
             total: 1_000,
             available: 0,
         };
-        room.look(Duration::from_secs(1), space, 100);
+        room.look(space, 100);
         assert!(!room.is_short(), "without a reserve the disk is used up");
     }
 
@@ -137,12 +138,13 @@ mod tests {
         let mut room = Room::new(Some(160));
         let now = Duration::from_secs(1);
         assert!(room.is_due(now, 0, 100));
+        assert!(!room.is_due(now, 24, 100), "it was due just now");
         assert_eq!(room.sleep(now), None);
         let space = Space {
             total: 1_000,
             available: 0,
         };
-        room.look(now, space, 0);
+        room.look(space, 0);
         assert!(!room.is_due(now, 24, 100));
         assert!(room.is_due(now, 25, 100) && !room.is_due(now, 26, 100));
         assert_eq!(room.sleep(now), Some(LOOK_EVERY));
