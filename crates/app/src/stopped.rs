@@ -101,16 +101,34 @@ impl Failure {
                 "cannot be read",
                 "use the version of holdfast that wrote it",
             ),
+            JournalError::IsReplicated { .. } | JournalError::NotRepaired { .. } => (
+                Self::CONFLICT,
+                "is that of a node of a cluster",
+                "start it with the settings of its cluster, or remove it and let the node join again",
+            ),
+            JournalError::IsLocal { .. } => (
+                Self::CONFLICT,
+                "is that of a single node",
+                "make it the first node of a cluster with `holdfast cluster init`",
+            ),
             JournalError::Full { .. } => (
                 Self::FAILED,
                 "has no room",
                 "make room on its file system and run this again; what is there is as safe as before",
+            ),
+            JournalError::NodeCorruption(_) => (
+                Self::DAMAGED,
+                "is damaged",
+                "remove it and let the node join its cluster again",
             ),
             JournalError::Corruption(_)
             | JournalError::SyncFailed { .. }
             | JournalError::Poisoned
             | JournalError::Io { .. }
             | JournalError::SnapshotIndex { .. }
+            | JournalError::Order { .. }
+            | JournalError::TooLarge { .. }
+            | JournalError::NothingToReplay
             | JournalError::Replay { .. } => (
                 Self::FAILED,
                 "cannot be read or written",

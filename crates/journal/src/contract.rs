@@ -13,6 +13,7 @@ use types::{LogIndex, Term};
 use crate::disk::{File, Space};
 use crate::error::JournalError;
 use crate::preparation::{Preparation, Prepared};
+use crate::snapshot::RaftSnapshot;
 
 /// The reign of one proposer. A driver that loses and regains its right to propose has a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,12 +51,15 @@ pub struct Kept {
     pub bytes: u64,
 }
 
+/// Called by a driver, from any thread: something is there for [`Journal::poll`], or [`Journal::epoch`] has changed.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
 /// Something became known about the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The entry is durable and has its place for good.
     Committed {
-        /// Its place; each one follows the one before.
+        /// Its place. Indexes rise; one is left out where the driver keeps something of its own in the log.
         index: LogIndex,
         /// The term it was proposed in; 0 on a single node.
         term: Term,
@@ -69,16 +73,28 @@ pub enum Event {
         /// The proposal.
         ticket: Ticket,
     },
-    /// Nobody can say whether the proposal will commit.
+    /// Contents that were written once more before the last start, between the entries that were handed out already and
+    /// the next one.
+    Copied {
+        /// What [`Journal::copy_forward`] was given.
+        copies: Vec<u8>,
+        /// Where it lies.
+        place: Place,
+    },
+    /// Nobody can say whether the proposal will commit. If it does after all, it comes as one of another proposer.
     Unknown {
         /// The proposal.
         ticket: Ticket,
     },
-    /// Another reign began; `None` while this process may not propose.
+    /// Another reign began; `None` while this process may not propose. A reign of this process begins when every entry
+    /// of earlier reigns was handed out.
     EpochChanged {
         /// The epoch from here on.
         epoch: Option<Epoch>,
     },
+    /// The state is that of a snapshot of another node: [`Journal::replay`] gives it, and the events that follow go on
+    /// from there. Proposals without an outcome are unknown, and no event names them any more.
+    Replaced,
 }
 
 /// Whose entry was committed.
@@ -130,7 +146,9 @@ impl From<JournalError> for ProposeError {
 
 /// Makes entries durable and ordered.
 pub trait Journal: Debug + Send {
-    /// Returns the present reign, or none while this process may not propose.
+    /// Returns the present reign, or none while this process may not propose. The owner answers from its state only
+    /// while this is the epoch of the last [`Event::EpochChanged`], so a driver for several nodes says none as soon as
+    /// another node may reign. One that commits by itself has none before its first such event.
     fn epoch(&self) -> Option<Epoch>;
 
     /// Writes an entry, which is not durable yet. An error means that it will never commit.
@@ -140,6 +158,31 @@ pub trait Journal: Debug + Send {
     /// durable with one sync; with nothing proposed it returns at once. After [`JournalError::SyncFailed`] the
     /// process must abort: no answer may be given for what was proposed.
     fn wait(&mut self, events: &mut Vec<Event>) -> Result<(), JournalError>;
+
+    /// Appends what is known now to `events`, without waiting for more.
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<(), JournalError> {
+        self.wait(events)
+    }
+
+    /// Whether proposals become durable although nobody calls [`Journal::wait`]. Their events then come through
+    /// [`Journal::poll`], and the owner never waits.
+    fn commits_by_itself(&self) -> bool {
+        false
+    }
+
+    /// Takes what a driver that commits by itself calls when there is something to poll.
+    fn set_waker(&mut self, _waker: Waker) {}
+
+    /// Returns how many proposals without an outcome the owner may have, at least 1.
+    fn batches_in_flight_max(&self) -> usize {
+        1
+    }
+
+    /// Replays the stored state once more, after [`Event::Replaced`]: a snapshot, and what follows it that no event
+    /// brings. A driver that never says so has nothing to replay.
+    fn replay(&mut self, _replay: &mut dyn Replay) -> Result<(), JournalError> {
+        Err(JournalError::NothingToReplay)
+    }
 
     /// Begins a snapshot of the state after `index`, which must be committed and not behind the last snapshot. The
     /// sink may be written on another thread while the journal goes on. `segments` are those that hold contents which
@@ -158,7 +201,8 @@ pub trait Journal: Debug + Send {
 
     /// Writes contents that lie in an old segment once more, so that the old one can go. It is a record of this node
     /// alone and no entry; it is durable with the next sync, and a start replays it in its place among the entries.
-    /// None if the driver keeps nothing in segments. Not allowed while a proposal is not waited for.
+    /// None if the driver keeps nothing in segments. Not allowed while a proposal is not waited for, unless the driver
+    /// commits by itself.
     fn copy_forward(&mut self, _copies: &[u8]) -> Result<Option<Place>, JournalError> {
         Ok(None)
     }
@@ -236,7 +280,13 @@ pub struct SnapshotReceipt {
     index: LogIndex,
     bytes: u64,
     log_position: u64,
+    /// Where the log ended when the snapshot was begun.
+    begun_at: u64,
     segments: Vec<u32>,
+    /// What the snapshot stands for in a cluster.
+    raft: Option<RaftSnapshot>,
+    /// Whether it already counts.
+    is_named: bool,
 }
 
 impl SnapshotReceipt {
@@ -247,8 +297,51 @@ impl SnapshotReceipt {
             index,
             bytes,
             log_position,
+            begun_at: log_position,
             segments,
+            raft: None,
+            is_named: true,
         }
+    }
+
+    pub(crate) fn begun_at(self, position: u64) -> Self {
+        Self {
+            begun_at: position,
+            ..self
+        }
+    }
+
+    /// Returns where the log ended when the snapshot was begun. It says nothing of what was written since.
+    pub(crate) fn log_end(&self) -> u64 {
+        self.begun_at
+    }
+
+    pub(crate) fn of_cluster(self, raft: Option<RaftSnapshot>, is_named: bool) -> Self {
+        Self {
+            raft,
+            is_named,
+            ..self
+        }
+    }
+
+    /// Returns what the snapshot stands for in a cluster; none on a single node.
+    pub fn raft(&self) -> Option<&RaftSnapshot> {
+        self.raft.as_ref()
+    }
+
+    /// Returns the receipt of the same snapshot once it has its name, and stands for the log up to a position.
+    pub(crate) fn named(&self, log_position: u64) -> Self {
+        Self {
+            is_named: true,
+            log_position,
+            raft: self.raft.clone(),
+            segments: self.segments.clone(),
+            ..*self
+        }
+    }
+
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// Returns the last entry that the snapshot contains.
@@ -275,7 +368,8 @@ impl SnapshotReceipt {
 /// What an owner says when it cannot take stored state.
 pub type ReplayError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Takes the stored state at a start: at most one snapshot, then every entry after it, in order.
+/// Takes the stored state at a start: at most one snapshot, then entries after it, in order. A driver that commits by
+/// itself may leave entries out at the end, and hands them out as events when it knows that they count.
 pub trait Replay {
     /// Takes the snapshot of the state after `index`. It was verified as a whole before this call.
     fn snapshot(&mut self, index: LogIndex, content: &mut dyn Read) -> Result<(), ReplayError>;

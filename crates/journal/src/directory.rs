@@ -2,10 +2,11 @@
 
 use crate::disk::Disk;
 use crate::error::{Corruption, JournalError};
+use crate::layout::Layout;
 use crate::record::Start;
 use crate::scan::Scanner;
 use crate::segment::{self, IDENTITY_BYTES, Segment};
-use crate::snapshot;
+use crate::snapshot::{self, RaftSnapshot};
 
 /// Our files in a data directory.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Chosen {
     pub(crate) segments: Vec<u32>,
     /// Damage to newer snapshots, newest first.
     pub(crate) damaged: Vec<Corruption>,
+    /// What it stands for in a cluster.
+    pub(crate) raft: Option<RaftSnapshot>,
 }
 
 /// A segment that may be needed, with its start record if that is intact.
@@ -49,9 +52,9 @@ impl Candidate {
     }
 
     /// Whether the log after a snapshot can begin here.
-    pub(crate) fn is_base(&self, snapshot_index: u64) -> bool {
+    pub(crate) fn is_base(&self, layout: Layout, snapshot_index: u64) -> bool {
         self.start
-            .is_some_and(|start| start.index_before <= snapshot_index)
+            .is_some_and(|start| start.layout == layout && start.before.index.0 <= snapshot_index)
     }
 }
 
@@ -75,6 +78,39 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Returns whose log it is; none if nothing was ever written. The newest snapshot says it, as a single node's becomes
+    /// a cluster's with one; without any, the beginning of the log.
+    pub(crate) fn layout(&self, disk: &dyn Disk) -> Result<Option<Layout>, JournalError> {
+        if let Some(newest) = self.snapshots.last()
+            && let Some(layout) = snapshot::layout(disk, *newest)?
+        {
+            return Ok(Some(layout));
+        }
+        let mut found = None;
+        for id in &self.segments {
+            let start = match Candidate::open(disk, *id) {
+                Ok(candidate) => candidate.start,
+                Err(JournalError::Corruption(_)) => None,
+                Err(error) => return Err(error),
+            };
+            // Segments of before a conversion may be there still. If the newest snapshot is damaged, it may be the one of
+            // the conversion, and a cluster's log must not be taken for a single node's.
+            match start.map(|start| start.layout) {
+                Some(layout) if self.snapshots.is_empty() => return Ok(Some(layout)),
+                Some(Layout::Replicated) => return Ok(Some(Layout::Replicated)),
+                Some(Layout::Local) => found = Some(Layout::Local),
+                None => {}
+            }
+        }
+        for index in self.snapshots.iter().rev() {
+            found = match found {
+                None => snapshot::layout(disk, *index)?,
+                Some(_) => break,
+            };
+        }
+        Ok(found)
+    }
+
     /// Returns the newest snapshot of which every byte holds.
     pub(crate) fn choose_snapshot(&self, disk: &dyn Disk) -> Result<Chosen, JournalError> {
         let mut chosen = Chosen {
@@ -82,9 +118,10 @@ impl Directory {
             ..Chosen::default()
         };
         for index in self.snapshots.iter().rev().copied() {
-            match snapshot::checked_segments(disk, &snapshot::name(index), index) {
-                Ok(segments) => {
-                    (chosen.index, chosen.segments) = (index, segments);
+            match snapshot::checked(disk, &snapshot::name(index), index) {
+                Ok(header) => {
+                    chosen.index = index;
+                    (chosen.segments, chosen.raft) = (header.segments, header.raft);
                     break;
                 }
                 Err(JournalError::Corruption(damage)) => chosen.damaged.push(damage),
@@ -99,12 +136,13 @@ impl Directory {
     pub(crate) fn open_needed(
         &self,
         disk: &dyn Disk,
+        layout: Layout,
         chosen: &Chosen,
     ) -> Result<Vec<Candidate>, JournalError> {
         let mut needed = Vec::new();
         for id in self.segments.iter().rev().copied() {
             let candidate = Candidate::open(disk, id)?;
-            let is_base = candidate.is_base(chosen.index);
+            let is_base = candidate.is_base(layout, chosen.index);
             needed.push(candidate);
             if is_base {
                 needed.reverse();
@@ -161,7 +199,7 @@ fn beginning_is_missing(disk: &dyn Disk, chosen: &Chosen, candidates: &[Candidat
             let name = before_first.map_or("", |c| c.segment.name.as_str());
             let reason = format!(
                 "it does not say where in the log it stands, and the segment after it begins after entry {}",
-                start.index_before
+                start.before.index
             );
             (name, reason)
         }
@@ -170,7 +208,7 @@ fn beginning_is_missing(disk: &dyn Disk, chosen: &Chosen, candidates: &[Candidat
                 0 => "there is no snapshot".to_owned(),
                 index => format!("the newest snapshot ends with entry {index}"),
             };
-            let reason = format!("the log begins after entry {}, but {reached}", start.index_before);
+            let reason = format!("the log begins after entry {}, but {reached}", start.before.index);
             (name.as_str(), reason)
         }
         None if chosen.index == 0 => return None,

@@ -45,6 +45,13 @@ pub enum JournalError {
     /// Stored data is damaged where it was known to be durable.
     #[error(transparent)]
     Corruption(#[from] Corruption),
+    /// The stored data of a node of a cluster is damaged where it was known to be durable.
+    #[error(
+        "{} is damaged at byte {}: {}. Nothing was changed. The node must not go on without what it promised to the \
+         others, and not with an older copy of it: check the disk, remove {}, and let the node join its cluster again",
+        .0.file, .0.offset, .0.reason, .0.directory()
+    )]
+    NodeCorruption(Corruption),
     /// Intact data in a format that this version does not know.
     #[error(
         "{file} holds {what} at byte {offset}, which this version cannot read: start the version that wrote it"
@@ -71,6 +78,48 @@ pub enum JournalError {
         /// What the system said.
         source: io::Error,
     },
+    /// The directory holds the log of a node of a cluster.
+    #[error("{directory} is that of a node of a cluster: start it with the settings of its cluster")]
+    IsReplicated {
+        /// The data directory.
+        directory: String,
+    },
+    /// The directory holds the log of a single node.
+    #[error(
+        "{directory} is that of a single node: `holdfast cluster init` makes it the first node of a cluster"
+    )]
+    IsLocal {
+        /// The data directory.
+        directory: String,
+    },
+    /// The directory holds the log of a node of a cluster, which is never repaired: it would forget what it promised.
+    #[error(
+        "{directory} is that of a node of a cluster and is not repaired: a node that forgets what it promised to the \
+         others can lose acknowledged messages. Remove the directory and let the node join its cluster again"
+    )]
+    NotRepaired {
+        /// The data directory.
+        directory: String,
+    },
+    /// An entry does not follow the last one, or a truncation would take back what a snapshot contains. Nothing was
+    /// written.
+    #[error("entry {index} does not fit a log that goes from {first} to {last}")]
+    Order {
+        /// The index that was given.
+        index: LogIndex,
+        /// The first entry of the log.
+        first: LogIndex,
+        /// The last entry of the log.
+        last: LogIndex,
+    },
+    /// What should be written is larger than a record can be. Nothing was written.
+    #[error("a record of {bytes} bytes, at most {bytes_max} are allowed")]
+    TooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
     /// An earlier failure left the journal in an unknown state.
     #[error("the journal has stopped after an earlier failure")]
     Poisoned,
@@ -96,6 +145,9 @@ pub enum JournalError {
         /// The last committed entry.
         committed: LogIndex,
     },
+    /// The driver was asked to replay, and has never replaced the state.
+    #[error("the journal has no other state to replay")]
+    NothingToReplay,
     /// The owner could not take a stored snapshot or entry.
     #[error("stored state at entry {index} cannot be replayed: {source}")]
     Replay {

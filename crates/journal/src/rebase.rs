@@ -1,8 +1,12 @@
 //! Writes the log after a snapshot again, in one new segment, when the log before the snapshot's entry is damaged.
 
+use types::LogIndex;
+
 use crate::disk::Disk;
 use crate::error::JournalError;
 use crate::io::write_all_at;
+use crate::layout::Layout;
+use crate::log_id::LogId;
 use crate::record::{
     self, Fields, HEADER_BYTES, Kind, Record, START_RECORD_BYTES, Start, number64, record_bytes,
 };
@@ -37,12 +41,13 @@ pub(crate) fn rebase(disk: &dyn Disk, index: u64, segments: &[Segment]) -> Resul
         index,
     };
     let start = Start {
+        layout: Layout::Local,
         base: 0,
         chain_before: 0,
-        index_before: index,
+        before: LogId::local(LogIndex(index)),
         segment_id: id,
     };
-    writer.chain = record::encode_start(&mut writer.buffer, &start, new.generation, 0);
+    writer.chain = record::encode_start(&mut writer.buffer, &start, &[], new.generation, 0);
     writer.flush()?;
     for found in records {
         let mut scanner = Scanner::new(disk, &segments[found.segment]);
@@ -71,13 +76,11 @@ impl Writer<'_> {
         let fields = Fields {
             kind,
             generation: self.segment.generation,
-            index,
-            term: 0,
-            node: 0,
+            id: LogId::local(LogIndex(index)),
             // When the segment has its name, everything in it is durable.
             synced_to: self.end - IDENTITY_BYTES,
         };
-        self.chain = record::encode(&mut self.buffer, &fields, payload, self.chain);
+        self.chain = record::encode(&mut self.buffer, &fields, [payload, &[]], self.chain);
         self.index = index;
         self.flush()
     }

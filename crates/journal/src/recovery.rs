@@ -9,15 +9,17 @@ use std::io;
 
 use types::LogIndex;
 
-use crate::contract::Replay;
 use crate::directory::{Candidate, Chosen, Directory, open_kept};
 use crate::disk::Disk;
 use crate::error::{Corruption, JournalError};
 use crate::io::{write_all_at, write_zeros};
-use crate::record::{HEADER_BYTES, Kind};
+use crate::layout::Layout;
+use crate::log_id::LogId;
+use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::scan::{Claim, Scanner};
 use crate::segment::{self, IDENTITY_BYTES, Segment, sync, sync_names};
 use crate::snapshot;
+use crate::visit::Visit;
 
 /// What a start found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub(crate) struct Span {
     pub(crate) segment: Segment,
     /// The log position of its start record.
     pub(crate) base: u64,
-    pub(crate) index_before: u64,
+    pub(crate) before: LogId,
     /// Where its last record ends, in the file.
     pub(crate) end: u64,
 }
@@ -70,7 +72,9 @@ pub(crate) struct Recovered {
     pub(crate) spans: Vec<Span>,
     pub(crate) position: u64,
     pub(crate) chain: u64,
-    pub(crate) index: u64,
+    pub(crate) last: LogId,
+    /// The newest mark; empty on a single node.
+    pub(crate) mark: Vec<u8>,
     pub(crate) is_sealed: bool,
     /// The position before which everything is known to be durable.
     pub(crate) synced_to: u64,
@@ -91,32 +95,32 @@ pub(crate) struct Recovered {
 /// Replays what is stored and makes the end of the log clean. With `is_settled` everything replayed is made durable.
 pub(crate) fn recover(
     disk: &dyn Disk,
+    layout: Layout,
     is_settled: bool,
-    replay: &mut dyn Replay,
+    visit: &mut dyn Visit,
 ) -> Result<(Recovered, RecoveryReport), JournalError> {
     let directory = Directory::list(disk)?;
+    layout.check(disk, &directory)?;
     let chosen = directory.choose_snapshot(disk)?;
-    let candidates = directory.open_needed(disk, &chosen)?;
+    let candidates = directory.open_needed(disk, layout, &chosen)?;
     let first_needed = candidates.first().map_or(u64::MAX, |c| c.segment.id);
     let kept = open_kept(disk, &chosen, first_needed)?;
-    replay_snapshot(disk, &chosen, replay)?;
+    visit_snapshot(disk, &chosen, visit)?;
 
-    let (log, rest) = Log::walk(disk, &chosen, candidates, replay)?;
+    let (log, rest) = Log::walk(disk, layout, &chosen, candidates, visit)?;
     let end = log.end(&chosen, &rest)?;
     log.erase(end.traces_end, &rest)?;
     for name in &directory.temporaries {
         remove(disk, name)?;
     }
-    if is_settled {
-        log.settle()?;
-    }
+    log.settle(is_settled)?;
     sync_names(disk)?;
 
     let report = RecoveryReport {
         snapshot: (chosen.index > 0).then_some(LogIndex(chosen.index)),
         damaged_snapshots: chosen.damaged,
-        entries_replayed: log.entries_replayed,
-        last_index: LogIndex(log.index),
+        entries_replayed: log.entries_read,
+        last_index: log.last.index,
         log_bytes: log.bytes_read,
         torn_tail: end.torn_tail,
     };
@@ -129,7 +133,8 @@ pub(crate) fn recover(
     let recovered = Recovered {
         position: log.position,
         chain: log.chain,
-        index: log.index,
+        last: log.last,
+        mark: log.mark,
         is_sealed: log.is_sealed,
         synced_to: if is_settled { log.position } else { log.proven },
         snapshot_index: chosen.index,
@@ -145,14 +150,14 @@ pub(crate) fn recover(
     Ok((recovered, report))
 }
 
-fn replay_snapshot(disk: &dyn Disk, chosen: &Chosen, replay: &mut dyn Replay) -> Result<(), JournalError> {
+fn visit_snapshot(disk: &dyn Disk, chosen: &Chosen, visit: &mut dyn Visit) -> Result<(), JournalError> {
     if chosen.index == 0 {
         return Ok(());
     }
     let name = snapshot::name(chosen.index);
     let mut reader = snapshot::Reader::open(disk, &name, chosen.index)?;
     let index = LogIndex(chosen.index);
-    replay
+    visit
         .snapshot(index, &mut reader)
         .map_err(|source| JournalError::Replay { index, source })
 }
@@ -188,13 +193,16 @@ pub(crate) struct Log<'a> {
     unused: Vec<Segment>,
     position: u64,
     chain: u64,
-    pub(crate) index: u64,
+    pub(crate) last: LogId,
+    mark: Vec<u8>,
+    layout: Layout,
     is_sealed: bool,
     /// The highest position that a record in its place knew to be durable.
     proven: u64,
     snapshot_index: u64,
     snapshot_position: u64,
-    entries_replayed: u64,
+    /// Entries behind the snapshot.
+    entries_read: u64,
     bytes_read: u64,
     bytes_total: u64,
 }
@@ -214,15 +222,16 @@ impl<'a> Log<'a> {
     /// Reads the log as far as records count.
     pub(crate) fn walk(
         disk: &'a dyn Disk,
+        layout: Layout,
         chosen: &Chosen,
         candidates: Vec<Candidate>,
-        replay: &mut dyn Replay,
+        visit: &mut dyn Visit,
     ) -> Result<(Self, Rest), JournalError> {
-        let mut log = Self::new(disk, chosen, &candidates);
+        let mut log = Self::new(disk, layout, chosen, &candidates);
         let mut rest = Vec::new();
         for candidate in candidates {
             if rest.is_empty() && log.is_continued_by(&candidate) {
-                log.read(candidate, replay)?;
+                log.read(candidate, visit)?;
             } else if let Some(torn) = Torn::survey(disk, &candidate)? {
                 rest.push((candidate, torn));
             } else {
@@ -232,7 +241,7 @@ impl<'a> Log<'a> {
         Ok((log, rest))
     }
 
-    fn new(disk: &'a dyn Disk, chosen: &Chosen, candidates: &[Candidate]) -> Self {
+    fn new(disk: &'a dyn Disk, layout: Layout, chosen: &Chosen, candidates: &[Candidate]) -> Self {
         let start = candidates.first().and_then(|c| c.start);
         let base = start.map_or(0, |start| start.base);
         Self {
@@ -241,12 +250,14 @@ impl<'a> Log<'a> {
             unused: Vec::new(),
             position: base,
             chain: start.map_or(0, |start| start.chain_before),
-            index: start.map_or(0, |start| start.index_before),
+            last: start.map_or_else(LogId::default, |start| start.before),
+            mark: Vec::new(),
+            layout,
             is_sealed: false,
             proven: 0,
             snapshot_index: chosen.index,
             snapshot_position: base,
-            entries_replayed: 0,
+            entries_read: 0,
             bytes_read: 0,
             bytes_total: candidates.iter().map(|c| c.segment.bytes - IDENTITY_BYTES).sum(),
         }
@@ -254,60 +265,67 @@ impl<'a> Log<'a> {
 
     fn is_continued_by(&self, candidate: &Candidate) -> bool {
         candidate.start.is_some_and(|start| {
-            start.base == self.position
+            start.layout == self.layout
+                && start.base == self.position
                 && start.chain_before == self.chain
-                && start.index_before == self.index
+                && start.before == self.last
         })
     }
 
     /// Reads a segment up to the first place where no record counts.
-    fn read(&mut self, candidate: Candidate, replay: &mut dyn Replay) -> Result<(), JournalError> {
+    fn read(&mut self, candidate: Candidate, visit: &mut dyn Visit) -> Result<(), JournalError> {
         const PROGRESS_STEP_BYTES: u64 = 8 << 20;
         let segment = candidate.segment;
-        let (base, index_before) = (self.position, self.index);
+        let (base, before) = (self.position, self.last);
         let mut end = IDENTITY_BYTES;
         let mut scanner = Scanner::new(self.disk, &segment);
         let mut progress_at = self.bytes_read;
         while let Some(record) = scanner.record_at(end)? {
-            if !record.counts(self.index, self.chain, end == IDENTITY_BYTES)
+            if !record.counts(self.last.index.0, self.chain, end == IDENTITY_BYTES)
                 || record.synced_to() > self.position
             {
                 break;
             }
-            let kind = record.known_kind();
-            let index = LogIndex(record.index());
-            let place = segment.place(end + HEADER_BYTES as u64);
-            let replayed = match kind {
-                Kind::Entry if index.0 > self.snapshot_index => {
-                    self.entries_replayed += 1;
-                    replay.entry(index, record.payload(), Some(place))
-                }
-                Kind::Copies if index.0 >= self.snapshot_index => replay.copies(record.payload(), place),
-                Kind::Entry | Kind::Copies | Kind::Seal | Kind::Start => Ok(()),
-            };
-            replayed.map_err(|source| JournalError::Replay { index, source })?;
+            let id = record.id();
+            visit
+                .record(&record, segment.place(end + HEADER_BYTES as u64))
+                .map_err(|source| JournalError::Replay {
+                    index: id.index,
+                    source,
+                })?;
             end += record.bytes_len();
-            self.position += record.bytes_len();
-            self.bytes_read += record.bytes_len();
-            self.index = record.index();
-            self.chain = record.chain();
-            self.is_sealed = kind == Kind::Seal;
-            self.proven = self.proven.max(record.synced_to());
-            if self.index <= self.snapshot_index {
-                self.snapshot_position = self.position;
-            }
+            self.take(&record);
             if self.bytes_read - progress_at >= PROGRESS_STEP_BYTES {
                 progress_at = self.bytes_read;
-                replay.progress(self.bytes_read, self.bytes_total);
+                visit.progress(self.bytes_read, self.bytes_total);
             }
         }
         self.spans.push(Span {
             segment,
             base,
-            index_before,
+            before,
             end,
         });
         Ok(())
+    }
+
+    /// Goes on to the end of a record.
+    fn take(&mut self, record: &Record<'_>) {
+        let kind = record.known_kind();
+        self.position += record.bytes_len();
+        self.bytes_read += record.bytes_len();
+        self.last = record.id();
+        self.chain = record.chain();
+        self.is_sealed = kind == Kind::Seal;
+        self.proven = self.proven.max(record.synced_to());
+        let is_behind = self.last.index.0 > self.snapshot_index;
+        self.entries_read += u64::from(is_behind && matches!(kind, Kind::Entry | Kind::Raft));
+        if !is_behind {
+            self.snapshot_position = self.position;
+        }
+        if let Some(mark) = record.mark() {
+            self.mark = mark.to_vec();
+        }
     }
 
     /// Finds what follows the log. It is damage if something there proves that the log was durable further on.
@@ -344,7 +362,7 @@ impl<'a> Log<'a> {
                 format!(
                     "no valid record follows entry {}, but the record at byte {} of {} was written when the log was \
                      durable {} bytes further",
-                    self.index,
+                    self.last.index,
                     claim.offset,
                     name,
                     claim.synced_to - self.position
@@ -393,10 +411,10 @@ impl<'a> Log<'a> {
 
     /// Refuses a log that ends before a snapshot: a snapshot is made of durable entries only.
     fn check_reaches(&self, chosen: &Chosen, name: &str, offset: u64) -> Result<(), JournalError> {
-        if self.index < chosen.newest {
+        if self.last.index.0 < chosen.newest {
             let reason = format!(
                 "the log ends with entry {}, but there is a snapshot of entry {}",
-                self.index, chosen.newest
+                self.last.index, chosen.newest
             );
             return Err(self.damage((name, offset), reason));
         }
@@ -411,13 +429,19 @@ impl<'a> Log<'a> {
         })
     }
 
-    /// Makes what was read but not proven durable. It is written again and not only synced: after a failed sync the
+    /// Makes what was read but not proven durable: all of it, or only the first segment, as those before it are given up.
+    /// It is written again and not only synced: after a failed sync the
     /// system counts pages as clean that never reached the disk, and they are still there to be read.
-    fn settle(&self) -> Result<(), JournalError> {
+    fn settle(&self, is_whole: bool) -> Result<(), JournalError> {
+        let (spans, unused) = match is_whole {
+            true => (self.spans.len(), &self.unused[..]),
+            false => (1, &[][..]),
+        };
         let mut buffer = vec![0; 256 << 10];
         for span in self
             .spans
             .iter()
+            .take(spans)
             .filter(|span| span.position_at_end() > self.proven)
         {
             let file = span.segment.file.as_ref();
@@ -436,6 +460,12 @@ impl<'a> Log<'a> {
                 at += step as u64;
             }
             sync(self.disk, file, name)?;
+        }
+        // A record that an earlier process began a segment with and overwrote again leaves no trace, and could come back
+        // as long as the zeros are not durable. The last segment with records was synced above: its last one never says
+        // of itself that it is durable.
+        for segment in unused {
+            sync(self.disk, segment.file.as_ref(), &segment.name)?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::aside::Aside;
 use crate::directory::{Candidate, Chosen, Directory};
 use crate::disk::Disk;
 use crate::error::{Corruption, JournalError};
+use crate::layout::Layout;
 use crate::rebase::{rebase, scan_records};
 use crate::record::{self, Record, START_RECORD_BYTES, number64};
 use crate::recovery::{Log, Rest};
@@ -23,6 +24,7 @@ use crate::scan::Scanner;
 use crate::segment::{self, IDENTITY_BYTES, Segment};
 use crate::snapshot;
 use crate::verify::{Discarding, damaged_snapshots};
+use crate::visit::ReplayVisit;
 
 /// Length of a segment that takes the place of one that is lost.
 const PLACEHOLDER_BYTES: u64 = 2 * IDENTITY_BYTES;
@@ -57,6 +59,10 @@ pub fn repair_log(
     dropped: &mut dyn FnMut(LogIndex, &[u8]),
 ) -> Result<LogRepair, JournalError> {
     let directory = Directory::list(disk)?;
+    if directory.layout(disk)? == Some(Layout::Replicated) {
+        let directory = disk.describe("");
+        return Err(JournalError::NotRepaired { directory });
+    }
     let damaged = damaged_snapshots(disk, &directory)?;
     let chosen = directory.choose_snapshot(disk)?;
     let newest = chosen.newest;
@@ -104,7 +110,7 @@ impl Work<'_> {
     fn mend_identities(&mut self, directory: &Directory, chosen: &Chosen) -> Result<(), JournalError> {
         for id in directory.segments.iter().rev().copied() {
             let is_base = match self.open_or_mend(id)? {
-                Some(candidate) => candidate.is_base(chosen.index),
+                Some(candidate) => candidate.is_base(Layout::Local, chosen.index),
                 None => {
                     let name = segment::name(id);
                     if !self.is_unused(&name)? {
@@ -184,7 +190,7 @@ impl Work<'_> {
     /// Cuts the log or writes it again, if it is damaged.
     fn mend_log(&mut self, chosen: &Chosen) -> Result<(), JournalError> {
         let directory = Directory::list(self.disk)?;
-        let candidates = match directory.open_needed(self.disk, chosen) {
+        let candidates = match directory.open_needed(self.disk, Layout::Local, chosen) {
             Ok(candidates) => candidates,
             Err(JournalError::Corruption(damage)) if chosen.index == 0 => {
                 self.note(damage);
@@ -208,10 +214,16 @@ impl Work<'_> {
             }
             Err(error) => return Err(error),
         };
-        let (log, rest) = Log::walk(self.disk, chosen, candidates, &mut Discarding)?;
+        let (log, rest) = Log::walk(
+            self.disk,
+            Layout::Local,
+            chosen,
+            candidates,
+            &mut ReplayVisit::new(&mut Discarding),
+        )?;
         match log.end(chosen, &rest) {
             Ok(_) => {
-                self.last_index = log.index;
+                self.last_index = log.last.index.0;
                 Ok(())
             }
             Err(JournalError::Corruption(damage)) => {
@@ -220,8 +232,8 @@ impl Work<'_> {
                 let behind = rest.iter().map(|(candidate, _)| candidate.segment.id);
                 let mut touched = behind.chain(last);
                 // Whatever a snapshot names lies before the first entry that it does not contain.
-                let is_behind_snapshot = log.index > chosen.index
-                    || log.index == chosen.index && !touched.any(|id| is_named(chosen, id));
+                let is_behind_snapshot = log.last.index.0 > chosen.index
+                    || log.last.index.0 == chosen.index && !touched.any(|id| is_named(chosen, id));
                 if is_behind_snapshot {
                     return self.cut(&log, &rest);
                 }
@@ -234,7 +246,7 @@ impl Work<'_> {
     }
 
     fn cut(&mut self, log: &Log<'_>, rest: &Rest) -> Result<(), JournalError> {
-        self.last_index = log.index;
+        self.last_index = log.last.index.0;
         let mut traces_end = None;
         if let Some(span) = log.spans.last() {
             traces_end = Scanner::new(self.disk, &span.segment)
@@ -266,7 +278,9 @@ impl Work<'_> {
         for id in directory.segments.iter().rev().copied() {
             first_needed = id;
             // One that is beyond repair is named, or it would not be there.
-            if Candidate::open(self.disk, id).is_ok_and(|candidate| candidate.is_base(chosen.index)) {
+            if Candidate::open(self.disk, id)
+                .is_ok_and(|candidate| candidate.is_base(Layout::Local, chosen.index))
+            {
                 break;
             }
         }

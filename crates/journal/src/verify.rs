@@ -8,17 +8,18 @@ use std::sync::Arc;
 
 use types::LogIndex;
 
-use crate::contract::{Journal, Place, Replay, ReplayError};
+use crate::contract::{Journal, Kept, Place, Replay, ReplayError};
 use crate::directory::Directory;
 use crate::disk::Disk;
 use crate::error::{Corruption, JournalError};
 use crate::local::LocalJournal;
 use crate::options::LocalOptions;
 use crate::overlay::Overlay;
-use crate::recovery::TornTail;
+use crate::recovery::{RecoveryReport, TornTail};
+use crate::replicated::{ReplicatedLog, RestoreSnapshot};
 use crate::scan::Scanner;
 use crate::segment::{IDENTITY_BYTES, Segment};
-use crate::snapshot;
+use crate::snapshot::{self, RaftSnapshot};
 
 /// What a data directory holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,14 +50,7 @@ pub fn verify(
     disk: Arc<dyn Disk>,
     replay: &mut dyn Replay,
 ) -> Result<(Verification, Option<LocalJournal>), JournalError> {
-    let directory = Directory::list(disk.as_ref())?;
-    let damaged = damaged_snapshots(disk.as_ref(), &directory)?;
-    let mut found = Verification {
-        snapshots: directory.snapshots.len() as u64,
-        segments: directory.segments.len() as u64,
-        damage: damaged.into_iter().map(|(_, damage)| damage).collect(),
-        ..Verification::default()
-    };
+    let mut found = Verification::of_snapshots(disk.as_ref())?;
     let mut counting = Counting {
         replay,
         entries: 0,
@@ -65,28 +59,69 @@ pub fn verify(
     let overlay: Arc<dyn Disk> = Arc::new(Overlay::new(Arc::clone(&disk)));
     let opened = LocalJournal::open(overlay, LocalOptions::for_repair(), &mut counting);
     (found.entries, found.last_index) = (counting.entries, counting.last);
-    let journal = match opened {
-        Ok((journal, report)) => {
-            found.snapshot = report.snapshot;
-            found.last_index = report.last_index;
-            found.log_bytes = report.log_bytes;
-            found.torn_tail = report.torn_tail;
-            Some(journal)
-        }
-        Err(JournalError::Corruption(damage)) => {
-            found.is_start_refused = true;
-            if !found.damage.contains(&damage) {
-                found.damage.push(damage);
-            }
-            None
-        }
-        Err(error) => return Err(error),
-    };
+    let journal = found.take_start(opened)?;
     if let Some(journal) = &journal {
-        let damaged = damage_of_kept(disk.as_ref(), journal)?;
-        found.damage.extend(damaged.into_iter().map(|(_, damage)| damage));
+        found.take_kept(damage_of_kept(disk.as_ref(), journal)?);
     }
     Ok((found, journal))
+}
+
+/// The same for the directory of a node of a cluster. Its entries are those that were found behind the snapshot, committed
+/// or not.
+pub fn verify_replicated(
+    disk: Arc<dyn Disk>,
+    restore: &mut dyn RestoreSnapshot,
+) -> Result<(Verification, Option<ReplicatedLog>), JournalError> {
+    let mut found = Verification::of_snapshots(disk.as_ref())?;
+    let overlay: Arc<dyn Disk> = Arc::new(Overlay::new(Arc::clone(&disk)));
+    let opened = ReplicatedLog::open(overlay, LocalOptions::for_repair(), restore);
+    let log = found.take_start(opened.map(|(log, recovery)| (log, recovery.report)))?;
+    if let Some(log) = &log {
+        found.take_kept(damage_of(disk.as_ref(), &log.kept())?);
+    }
+    Ok((found, log))
+}
+
+impl Verification {
+    fn of_snapshots(disk: &dyn Disk) -> Result<Self, JournalError> {
+        let directory = Directory::list(disk)?;
+        let damaged = damaged_snapshots(disk, &directory)?;
+        Ok(Self {
+            snapshots: directory.snapshots.len() as u64,
+            segments: directory.segments.len() as u64,
+            damage: damaged.into_iter().map(|(_, damage)| damage).collect(),
+            ..Self::default()
+        })
+    }
+
+    /// Takes what a start said; none if it is refused because of damage.
+    fn take_start<T>(
+        &mut self,
+        opened: Result<(T, RecoveryReport), JournalError>,
+    ) -> Result<Option<T>, JournalError> {
+        match opened {
+            Ok((log, report)) => {
+                self.snapshot = report.snapshot;
+                self.entries = report.entries_replayed;
+                self.last_index = report.last_index;
+                self.log_bytes = report.log_bytes;
+                self.torn_tail = report.torn_tail;
+                Ok(Some(log))
+            }
+            Err(JournalError::Corruption(damage) | JournalError::NodeCorruption(damage)) => {
+                self.is_start_refused = true;
+                if !self.damage.contains(&damage) {
+                    self.damage.push(damage);
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take_kept(&mut self, damaged: Vec<(u32, Corruption)>) {
+        self.damage.extend(damaged.into_iter().map(|(_, damage)| damage));
+    }
 }
 
 /// Looks through the segments that a journal keeps only for contents. Returns those that are damaged, with what is wrong.
@@ -94,8 +129,12 @@ pub fn damage_of_kept(
     disk: &dyn Disk,
     journal: &LocalJournal,
 ) -> Result<Vec<(u32, Corruption)>, JournalError> {
+    damage_of(disk, &journal.kept())
+}
+
+fn damage_of(disk: &dyn Disk, kept: &[Kept]) -> Result<Vec<(u32, Corruption)>, JournalError> {
     let mut damaged = Vec::new();
-    for kept in journal.kept() {
+    for kept in kept {
         let segment = Segment::open(disk, u64::from(kept.segment))?;
         let damage = damage_in(disk, &segment)?;
         damaged.extend(damage.map(|damage| (kept.segment, damage)));
@@ -136,7 +175,7 @@ fn damage_in(disk: &dyn Disk, segment: &Segment) -> Result<Option<Corruption>, J
         let reason = "its first record does not say where in the log it stands";
         return Ok(damaged(IDENTITY_BYTES, reason.to_owned()));
     };
-    let (mut index, mut chain, mut end) = (start.index_before, start.chain_before, IDENTITY_BYTES);
+    let (mut index, mut chain, mut end) = (start.before.index.0, start.chain_before, IDENTITY_BYTES);
     while let Some(record) = scanner.record_at(end)? {
         if !record.counts(index, chain, end == IDENTITY_BYTES) {
             break;
@@ -183,6 +222,12 @@ impl Replay for Counting<'_> {
 /// Takes stored state and keeps nothing.
 #[derive(Debug, Default)]
 pub struct Discarding;
+
+impl RestoreSnapshot for Discarding {
+    fn snapshot(&mut self, _snapshot: &RaftSnapshot, _content: &mut dyn Read) -> Result<(), ReplayError> {
+        Ok(())
+    }
+}
 
 impl Replay for Discarding {
     fn snapshot(&mut self, _index: LogIndex, _content: &mut dyn Read) -> Result<(), ReplayError> {

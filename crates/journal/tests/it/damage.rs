@@ -183,7 +183,7 @@ fn files_of_a_later_version_halt() {
     for (name, crc_at) in segments.map(|name| (name, 4092)).chain([(names[1].clone(), 60)]) {
         let copy = disk.fork();
         copy.alter(&name, |bytes| {
-            bytes[8] = 3;
+            bytes[8] = 9;
             let crc = crc32c::crc32c(&bytes[..crc_at]);
             bytes[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
         });

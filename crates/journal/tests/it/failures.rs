@@ -46,6 +46,32 @@ fn a_short_write_is_a_full_disk_and_leaves_no_half_record() {
 }
 
 #[test]
+fn what_was_cut_back_before_a_kill_does_not_come_back_with_a_power_cut() {
+    let mut refused = entry(7, 1_000);
+    refused[40..].fill(0);
+    let mut hits = 0;
+    for halt in 1..8 {
+        let disk = SimDisk::new(2);
+        let (mut journal, ..) = open(&disk);
+        // The next entry goes to the next segment.
+        commit(&mut journal, &entry(1, 3_500));
+        conformance::prepare(&mut journal);
+        disk.arm(Fault::ShortWrite { at: 1, bytes: 1_000 });
+        disk.arm(Fault::Halt { at: halt, bytes: 0 });
+        let epoch = journal.epoch().unwrap();
+        assert!(journal.propose(&refused, epoch).is_err());
+        let disk = disk.kill();
+        let entries = open(&disk).2.entries.len();
+        hits += u32::from(entries == 1);
+        for seed in 0..40 {
+            let again = open(&disk.fork().crash(seed)).2.entries.len();
+            assert_eq!(again, entries, "halted at {halt}, seed {seed}");
+        }
+    }
+    assert!(hits > 2, "it was cut back only {hits} times");
+}
+
+#[test]
 fn a_disk_too_small_for_the_next_segment_refuses_until_there_is_room() {
     let disk = SimDisk::new(2);
     let (mut journal, ..) = open(&disk);

@@ -1,10 +1,12 @@
 //! What a commit costs, and what happens to segments that are no longer needed.
 
-use journal::{Journal, conformance};
+use std::collections::BTreeSet;
+
+use journal::{Fsync, Journal, LocalOptions, conformance};
 use simulator::{Fault, SimDisk};
 use types::LogIndex;
 
-use crate::support::{commit, entry, open, propose, wait};
+use crate::support::{commit, entry, open, propose, small, try_open, wait};
 
 #[test]
 fn a_commit_is_one_write_and_one_sync() {
@@ -161,4 +163,59 @@ fn what_was_never_finished_is_removed_at_the_next_start() {
         disk.names(),
         ["endpoints.json.tmp", "log-00000000000000000001.seg"]
     );
+}
+
+#[test]
+fn contents_copied_while_a_snapshot_is_written_stay_until_the_next_one() {
+    let disk = SimDisk::new(4);
+    let (mut journal, ..) = open(&disk);
+    let index = commit(&mut journal, b"all there is");
+    let mut sink = journal.begin_snapshot(index, &[1]).unwrap();
+    // They fill segments, and no entry comes.
+    let copies: Vec<_> = (0..12)
+        .map(|number| journal.copy_forward(&entry(number, 2_000)).unwrap().unwrap())
+        .collect();
+    sink.write(b"state").unwrap();
+    journal.complete_snapshot(sink.finish().unwrap()).unwrap();
+    conformance::prepare(&mut journal);
+    for (number, place) in copies.iter().enumerate() {
+        let file = journal.segment(place.segment);
+        let mut found = vec![0; 2_000];
+        file.expect("the segment is there")
+            .read_at(&mut found, u64::from(place.offset))
+            .unwrap();
+        assert_eq!(found, entry(number as u64, 2_000), "{place:?}");
+    }
+    let segments: BTreeSet<u32> = copies.iter().map(|place| place.segment).collect();
+    assert!(segments.len() > 2);
+    let segments: Vec<u32> = segments.into_iter().collect();
+    conformance::snapshot_naming(&mut journal, index, b"state", &segments);
+    drop(journal);
+    let (journal, ..) = open(&disk.kill());
+    assert!(segments.iter().all(|segment| journal.segment(*segment).is_some()));
+}
+
+#[test]
+fn without_fsync_the_segment_in_which_the_log_begins_is_durable_before_older_ones_go() {
+    for seed in 0..20 {
+        let disk = SimDisk::new(4);
+        let options = LocalOptions {
+            fsync: Fsync::Off,
+            ..small()
+        };
+        let (mut journal, ..) = try_open(&disk, options.clone()).unwrap();
+        let index = commit(&mut journal, b"all there is");
+        conformance::snapshot(&mut journal, index, b"state");
+        // The next segments begin behind the same entry, and nothing of them is durable.
+        for number in 0..8 {
+            journal.copy_forward(&entry(number, 3_000)).unwrap();
+        }
+        drop(journal);
+        let disk = disk.kill();
+        let (mut journal, ..) = try_open(&disk, options.clone()).unwrap();
+        conformance::prepare(&mut journal);
+        drop(journal);
+        let (.., replayed) = try_open(&disk.crash(seed), options).unwrap();
+        assert_eq!(replayed.snapshot, Some((index, b"state".to_vec())));
+    }
 }

@@ -1,6 +1,8 @@
 //! The journal on disks that fail and on one that does not.
 
 #[cfg(test)]
+mod by_itself;
+#[cfg(test)]
 mod conform;
 #[cfg(test)]
 mod damage;
@@ -14,5 +16,9 @@ mod housekeeping;
 mod power_cut;
 #[cfg(test)]
 mod repair;
+#[cfg(test)]
+mod replicated;
+#[cfg(test)]
+mod replicated_model;
 #[cfg(test)]
 mod support;

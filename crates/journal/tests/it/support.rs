@@ -57,7 +57,9 @@ pub(crate) fn wait(journal: &mut LocalJournal) -> Vec<LogIndex> {
         Event::Committed { .. }
         | Event::Rejected { .. }
         | Event::Unknown { .. }
-        | Event::EpochChanged { .. } => {
+        | Event::Copied { .. }
+        | Event::EpochChanged { .. }
+        | Event::Replaced => {
             panic!("unexpected {event:?}")
         }
     });
