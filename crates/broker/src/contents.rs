@@ -29,6 +29,9 @@ impl Location {
     };
 }
 
+/// The length of a content that is not there, in a snapshot that holds contents itself.
+pub(crate) const ABSENT: u32 = u32::MAX;
+
 /// A content as the owner has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held {
@@ -234,7 +237,7 @@ impl ContentsSnapshot {
     }
 }
 
-fn length(length: usize) -> io::Result<[u8; 4]> {
+pub(crate) fn length(length: usize) -> io::Result<[u8; 4]> {
     let length = u32::try_from(length).map_err(io::Error::other)?;
     Ok(length.to_le_bytes())
 }
@@ -272,7 +275,6 @@ impl Contents {
 
     /// Reads the contents of a snapshot of version 1, which holds all of them itself.
     pub(crate) fn read_version_1(input: &mut dyn Read) -> io::Result<Self> {
-        const ABSENT: u32 = u32::MAX;
         let mut contents = Self::default();
         for slot in 0..read_u32(input)? {
             contents.column.push(Location::NONE);

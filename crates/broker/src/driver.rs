@@ -33,7 +33,7 @@ const YIELDS_MAX: usize = 8;
 pub(crate) struct Drivers {
     committer: Mutex<Option<Driven>>,
     /// Whether a reactor may commit by itself at all.
-    allows_inline: bool,
+    allows_inline: AtomicBool,
     is_inline: AtomicBool,
 }
 
@@ -49,9 +49,15 @@ impl Drivers {
     pub(crate) fn new(allows_inline: bool) -> Self {
         Self {
             committer: Mutex::new(None),
-            allows_inline,
+            allows_inline: AtomicBool::new(allows_inline),
             is_inline: AtomicBool::new(allows_inline),
         }
+    }
+
+    /// Leaves all turns to the commit thread.
+    fn forbid_inline(&self) {
+        self.allows_inline.store(false, Ordering::Relaxed);
+        self.is_inline.store(false, Ordering::Relaxed);
     }
 }
 
@@ -62,7 +68,7 @@ impl Driven {
         let Some(sync) = self
             .committer
             .last_sync()
-            .filter(|_| shared.drivers.allows_inline)
+            .filter(|_| shared.drivers.allows_inline.load(Ordering::Relaxed))
         else {
             return;
         };
@@ -89,6 +95,12 @@ impl Shared {
     /// Serves until the inbox is closed and what it held is answered: the commit thread.
     pub(crate) fn run(self: &Arc<Self>, committer: Committer) {
         let mut sleep = committer.sleep();
+        if committer.commits_by_itself() {
+            // Nobody waits for a sync, so a reactor has nothing to gain.
+            self.drivers.forbid_inline();
+            // There may be something to hear since before the waker was there.
+            sleep = Duration::ZERO;
+        }
         *self.driven() = Some(Driven {
             committer,
             armed: self.options.clock.monotonic() + sleep,

@@ -14,6 +14,7 @@ use queue_core::{AttributeChange, EnqueueEntry, Enqueued, Handle, MoveTask, Queu
 use tokio::sync::oneshot;
 use types::{MessageId, QueueKey, QueueName, TenantId, WallTime};
 
+use crate::budget::Reserved;
 use crate::fetch::{Fetched, fetch};
 use crate::inbox::Refusal;
 use crate::progress::Progress;
@@ -26,7 +27,7 @@ use crate::turn::{BrokerOptions, Committer, JournalOpener, Shared, Status};
 /// A handle to the owner of a partition. Clones are cheap and lead to the same owner.
 #[derive(Clone)]
 pub struct Broker {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     last_waiter: Arc<AtomicU64>,
 }
 
@@ -48,6 +49,9 @@ pub enum BrokerError {
     /// The state is still being read: nothing was done.
     #[error("the state is still being read")]
     Recovering,
+    /// No node leads, or none that can be reached: nothing was done, and a later try may succeed.
+    #[error("no node leads")]
+    NoLeader,
     /// The server is stopping: nothing was done.
     #[error("the server is stopping")]
     Stopping,
@@ -67,7 +71,7 @@ pub struct ReceiveOptions {
 }
 
 /// Messages received, and the take that gives them back unless their answer is delivered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Received {
     /// The messages in order; none if the wait ended without one.
     pub messages: Vec<ReceivedMessage>,
@@ -142,6 +146,7 @@ impl Broker {
     /// Ends every waiting receive with an empty answer and lets none wait any more. Other requests go on.
     pub async fn end_polls(&self) -> Result<(), BrokerError> {
         self.shared.advance(Status::Stopping);
+        self.shared.drain.begin();
         self.done_now(Request::EndPolls).await
     }
 
@@ -158,7 +163,10 @@ impl Broker {
 
     /// Moves the state clock forward, for tests of time.
     pub async fn advance_clock(&self, by: Duration) -> Result<(), BrokerError> {
-        self.done_now(Request::AdvanceClock { by }).await
+        match self.shared.options.leader {
+            None => self.done_now(Request::AdvanceClock { by }).await,
+            Some(_) => self.done(Request::AdvanceClock { by }).await,
+        }
     }
 
     /// Creates a queue, or finds the one that has this key and these attributes.
@@ -303,9 +311,7 @@ impl Broker {
         key: QueueKey,
         entries: Vec<EnqueueEntry>,
     ) -> Result<Vec<Result<Enqueued, QueueError>>, BrokerError> {
-        let bytes = entries.iter().map(|entry| entry.content.len() as u64).sum();
-        let reserved = self.shared.budget.reserve(key.tenant, bytes);
-        let _reserved = reserved.ok_or(BrokerError::Overloaded)?;
+        let _reserved = self.reserve(key.tenant, &entries)?;
         let reply = self.ask(Request::Enqueue { key, entries }).await?;
         if let Reply::Enqueued(results) = reply {
             Ok(results)
@@ -317,30 +323,51 @@ impl Broker {
     /// Takes messages, waiting for the first if asked to. Dropping the future gives back what was taken for it.
     pub async fn receive(&self, key: QueueKey, options: ReceiveOptions) -> Result<Received, BrokerError> {
         let tenant = key.tenant;
-        let waiter = WaiterId(self.last_waiter.fetch_add(1, Ordering::Relaxed));
         let receive = Receive {
-            waiter,
+            waiter: WaiterId(0),
             key,
             max: options.max,
             visibility_timeout_seconds: options.visibility_timeout_seconds,
-            wait_seconds: options.wait_seconds,
+            wait: options.wait_seconds.map(|wait| Duration::from_secs(wait.into())),
             attempt: options.attempt,
         };
+        if self.shared.options.leader.is_some() {
+            return self.receive_routed(tenant, receive).await;
+        }
+        let reply = self.receive_own(receive).await?;
+        if let Reply::Received(taken) = reply {
+            self.fetched(tenant, taken).await
+        } else {
+            Err(refusal(reply))
+        }
+    }
+
+    /// Takes messages from the owner of this node. Dropping the future gives back what was taken for it.
+    pub(crate) async fn receive_own(&self, mut receive: Receive) -> Result<Reply, BrokerError> {
+        let waiter = WaiterId(self.last_waiter.fetch_add(1, Ordering::Relaxed));
+        receive.waiter = waiter;
         let reply = self.submit(Request::Receive(receive))?;
         let poll = PendingReceive {
             shared: self.shared.clone(),
             waiter,
             reply: Some(reply),
         };
-        match poll.await {
-            Some(Reply::Received(taken)) => self.fetched(tenant, taken).await,
-            Some(other) => Err(refusal(other)),
-            None => Err(BrokerError::Unknown),
-        }
+        poll.await.ok_or(BrokerError::Unknown)
+    }
+
+    /// Counts contents that come in as in flight.
+    pub(crate) fn reserve(
+        &self,
+        tenant: TenantId,
+        entries: &[EnqueueEntry],
+    ) -> Result<Reserved, BrokerError> {
+        let bytes = entries.iter().map(|entry| entry.content.len() as u64).sum();
+        let reserved = self.shared.budget.reserve(tenant, bytes);
+        reserved.ok_or(BrokerError::Overloaded)
     }
 
     /// Brings the contents of taken messages into memory. Those that are damaged are left out of the answer.
-    async fn fetched(&self, tenant: TenantId, taken: Vec<Taken>) -> Result<Received, BrokerError> {
+    pub(crate) async fn fetched(&self, tenant: TenantId, taken: Vec<Taken>) -> Result<Received, BrokerError> {
         let handles = taken.iter().map(|taken| taken.delivery.handle);
         let bytes = taken
             .iter()
@@ -394,14 +421,14 @@ impl Broker {
     /// Returns the text of a receipt handle.
     pub fn seal(&self, tenant: TenantId, handle: &Handle) -> String {
         self.shared
-            .sealer
+            .seals
             .get()
             .map_or_else(String::new, |sealer| sealer.seal(tenant, handle))
     }
 
     /// Returns what a receipt handle says, or `None` if this tenant was never given it.
     pub fn open(&self, tenant: TenantId, text: &str) -> Option<Handle> {
-        self.shared.sealer.get()?.open(tenant, text)
+        self.shared.seals.get()?.open(tenant, text)
     }
 
     /// Returns a new message id.
@@ -446,7 +473,8 @@ impl Broker {
         }
     }
 
-    async fn ask(&self, request: Request) -> Result<Reply, BrokerError> {
+    /// Asks the owner of this node.
+    pub(crate) async fn ask_own(&self, request: Request) -> Result<Reply, BrokerError> {
         // A lost answer: the owner ended while it held the request.
         self.submit(request)?.await.map_err(|_| BrokerError::Unknown)
     }
@@ -478,11 +506,12 @@ impl Drop for Service {
     }
 }
 
-fn refusal(reply: Reply) -> BrokerError {
+pub(crate) fn refusal(reply: Reply) -> BrokerError {
     match reply {
         Reply::Refused(error) => BrokerError::Queue(error),
         Reply::NotTaken => BrokerError::Overloaded,
         Reply::NoRoom => BrokerError::NoRoom,
+        Reply::NotLeader { .. } => BrokerError::NoLeader,
         Reply::Unknown
         | Reply::Done
         | Reply::Enqueued(_)

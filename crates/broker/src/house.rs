@@ -167,6 +167,12 @@ impl Committer {
         }
     }
 
+    /// Begins anew with another state.
+    pub(crate) fn move_house(&mut self) {
+        self.house.stuck.clear();
+        self.house.evacuate_from = Duration::ZERO;
+    }
+
     fn pause_house(&mut self) {
         self.house.from = self.shared.options.clock.monotonic() + PAUSE;
     }
@@ -204,13 +210,13 @@ impl Committer {
     }
 
     fn begin_snapshot(&mut self) -> Result<(), JournalError> {
-        if self.house.is_snapshot_running || self.index.0 == 0 {
+        if self.house.is_snapshot_running || self.owner.index().0 == 0 {
             return Ok(());
         }
         let began = Instant::now();
         let mut sink = match self
             .journal
-            .begin_snapshot(self.index, &self.owner.contents.segments())
+            .begin_snapshot(self.owner.index(), &self.owner.contents.segments())
         {
             Ok(sink) => sink,
             Err(JournalError::Full { file }) => {
@@ -220,7 +226,7 @@ impl Committer {
             }
             Err(failure) => return Err(failure),
         };
-        let (wall, (state, contents)) = (self.last_wall, self.owner.snapshot());
+        let (wall, (state, contents)) = (self.owner.last_wall(), self.owner.snapshot());
         self.shared.options.observer.snapshot_begun(began.elapsed());
         self.house.is_snapshot_running = self.spawn("journal-snapshot", move || {
             let started = Instant::now();

@@ -183,6 +183,11 @@ impl<R> Inbox<R> {
         self.kicked.notify_all();
     }
 
+    /// Whether every further request is refused.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
     /// Refuses every further request and drops those that wait: nobody will answer them.
     pub(crate) fn abandon(&self) {
         let mut state = self.lock();

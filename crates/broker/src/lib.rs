@@ -8,6 +8,8 @@
 
 #![forbid(unsafe_code)]
 
+mod applied;
+mod batch;
 mod budget;
 mod cache;
 mod clock;
@@ -15,21 +17,26 @@ mod contents;
 mod copies;
 mod driver;
 mod evacuation;
+mod export;
 mod fetch;
+mod forward;
 mod handle;
 mod house;
 mod inbox;
 mod inspect;
 mod observer;
+mod outcomes;
 mod owner;
 mod policies;
 mod progress;
 mod random;
 mod reads;
+mod reign;
 mod repair;
 mod replay;
 mod request;
 mod room;
+mod route;
 mod seal;
 mod state_clock;
 mod take;
@@ -40,6 +47,8 @@ mod written;
 pub use budget::BudgetLimits;
 pub use clock::{Clock, ManualClock, OsClock};
 pub use contents::{Contents, ContentsSnapshot, Held, Stored};
+pub use export::export_snapshot;
+pub use forward::{decode_reply, decode_request, encode_reply, encode_request};
 pub use handle::{Broker, BrokerError, ReceiveOptions, Received};
 pub use inbox::InboxLimits;
 pub use inspect::{Inspection, StateInspection, inspect};
@@ -53,6 +62,7 @@ pub use request::{
     Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, Taken, WaiterId,
 };
 pub use room::{reserve_bytes, segment_bytes_max};
+pub use route::{ForwardError, Forwarding, Leader};
 pub use seal::Sealer;
 pub use take::Take;
 pub use turn::{BrokerOptions, JournalOpener, Status};

@@ -2,18 +2,19 @@
 //! come out. It has no thread, no clock and no file, so the simulator runs many of them on one thread.
 //!
 //! [`Owner::step`] turns requests into the commands of one batch; nothing of it is applied. [`Owner::commit`] applies
-//! the batch once the journal says that it is durable, and only then are its clients answered.
+//! the batch once the journal says that it is durable, and only then are its clients answered (`applied.rs`). Several
+//! batches may be on their way. An owner that does not reign refuses what it is asked (`reign.rs`), and applies what
+//! another one proposed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use journal::Place;
-use queue_core::{
-    Command, Effect, EntryEncoder, Handle, Outcome, Partition, PartitionSnapshot, PayloadId, QueueError,
-};
+use queue_core::{Command, EntryEncoder, Partition, PartitionSnapshot, PayloadId, QueueError};
 use types::{LogIndex, QueueId, QueueKey, Slot, Timestamp, WallTime, limits};
 
+use crate::batch::{Batch, Batches, Origin, Pending};
 use crate::contents::{Contents, ContentsSnapshot};
 use crate::copies::Copies;
 use crate::observer::Commit;
@@ -21,7 +22,6 @@ use crate::replay::Recovered;
 use crate::request::{Input, Receive, Reply, Request, Taken, WaiterId};
 use crate::state_clock::StateClock;
 use crate::waiters::{PARKED_MAX, Waiter, Waiters};
-use crate::written::Written;
 
 /// A reading of both clocks of the machine.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +63,8 @@ pub struct Turn<R> {
     pub commit: Commit,
     /// Queues whose access policy changed, with the text of the new one.
     pub policies: Vec<(QueueKey, Option<Arc<str>>)>,
+    /// Whether the keys changed that seal receipt handles.
+    pub has_new_seal_keys: bool,
 }
 
 impl<R> Default for Turn<R> {
@@ -71,6 +73,7 @@ impl<R> Default for Turn<R> {
             replies: Vec::new(),
             commit: Commit::default(),
             policies: Vec::new(),
+            has_new_seal_keys: false,
         }
     }
 }
@@ -80,65 +83,52 @@ const BATCH_BYTES: usize = 256 * 1024;
 /// At most so often is an idle partition woken to remove expired messages.
 const CLEANUP_SECONDS: u32 = 10;
 /// How long the owner leaves a journal alone that refused a batch, with what it proposes by itself.
-const QUIET: Duration = Duration::from_millis(100);
-
-/// A command of the batch, with who waits for its outcome.
-#[derive(Debug)]
-struct Pending<R> {
-    command: Command,
-    origin: Origin<R>,
-}
-
-#[derive(Debug)]
-enum Origin<R> {
-    /// Nobody is told.
-    Nobody,
-    /// A client that is told the outcome.
-    Client(R),
-    /// A receive that goes on waiting if it finds nothing.
-    Waiter(Waiter<R>),
-}
+pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
 /// The owner of one partition.
 #[derive(Debug)]
 pub struct Owner<R> {
     pub(crate) partition: Partition,
     pub(crate) contents: Contents,
-    clock: StateClock,
-    limits: Limits,
-    waiters: Waiters<R>,
-    last_arrival: u64,
+    /// The last entry applied.
+    pub(crate) index: LogIndex,
+    /// The wall time of that entry.
+    pub(crate) last_wall: WallTime,
+    pub(crate) clock: StateClock,
+    pub(crate) limits: Limits,
+    /// Whether this owner may propose, and answer from its state.
+    pub(crate) is_reigning: bool,
+    pub(crate) waiters: Waiters<R>,
+    pub(crate) last_arrival: u64,
     /// Receives that were woken: they become commands of the next batch.
-    woken: Vec<Waiter<R>>,
-    /// Receives to undo in the next batch, by queue.
-    give_backs: Vec<(QueueId, Vec<Handle>)>,
+    pub(crate) woken: Vec<Waiter<R>>,
+    /// Takes to undo or to hide in the next batch: commands that may be given twice.
+    pub(crate) releases: Vec<Command>,
     /// Inputs that found no room in the last batch.
-    carried: VecDeque<Input<R>>,
-    /// Reads of counters that wait for due timers to be applied.
-    pub(crate) reads: Vec<(QueueKey, R)>,
-    /// The batch that was given to the journal.
+    pub(crate) carried: VecDeque<Input<R>>,
+    /// Reads of counters that wait for timers to be applied that were due when they came.
+    pub(crate) reads: Vec<(QueueKey, R, Timestamp)>,
+    /// The batch that is being made.
     batch: Vec<Pending<R>>,
-    /// Where in the entry of the batch each content begins.
-    batch_contents: Vec<u32>,
-    batch_at: Timestamp,
-    batch_wall: WallTime,
-    batch_monotonic: Duration,
+    pub(crate) batches: Batches<R>,
+    /// When the owner was last told the time.
+    pub(crate) monotonic: Duration,
     /// From when on an idle partition is woken to remove expired messages.
-    cleanup_from: Timestamp,
+    pub(crate) cleanup_from: Timestamp,
     /// Until then nothing is proposed that no client asked for: the journal has just refused a batch.
-    quiet_until: Duration,
-    polls_ended: bool,
-    sends_refused: bool,
+    pub(crate) quiet_until: Duration,
+    pub(crate) polls_ended: bool,
+    pub(crate) sends_refused: bool,
     /// So many deduplication ids are held that no message with one is taken.
     ids_are_many: bool,
     /// Deduplication ids are over, and a tick would free them.
     ids_are_over: bool,
     /// Queues that have an access policy.
-    with_policy: BTreeMap<QueueId, QueueKey>,
+    pub(crate) with_policy: BTreeMap<QueueId, QueueKey>,
 }
 
 impl<R> Owner<R> {
-    /// Takes over a recovered partition. The state clock goes on from its last time.
+    /// Takes over a recovered partition, and reigns. The state clock goes on from its last time.
     pub fn new(recovered: Recovered, limits: Limits, now: Now) -> Self {
         let clock = StateClock::restart(
             recovered.partition.clock(),
@@ -154,19 +144,20 @@ impl<R> Owner<R> {
         Self {
             partition: recovered.partition,
             contents: recovered.contents,
+            index: recovered.index,
+            last_wall: recovered.last_wall,
             clock,
             limits,
+            is_reigning: true,
             waiters: Waiters::default(),
             last_arrival: 0,
             woken: Vec::new(),
-            give_backs: Vec::new(),
+            releases: Vec::new(),
             carried: VecDeque::new(),
             reads: Vec::new(),
             batch: Vec::new(),
-            batch_contents: Vec::new(),
-            batch_at: Timestamp::ZERO,
-            batch_wall: WallTime::default(),
-            batch_monotonic: Duration::ZERO,
+            batches: Batches::new(1),
+            monotonic: now.monotonic,
             cleanup_from: Timestamp::ZERO,
             quiet_until: Duration::ZERO,
             polls_ended: false,
@@ -182,21 +173,47 @@ impl<R> Owner<R> {
         &self.partition
     }
 
+    /// Returns the last entry that was applied.
+    pub fn index(&self) -> LogIndex {
+        self.index
+    }
+
+    /// Returns the wall time of the last entry that was applied.
+    pub fn last_wall(&self) -> WallTime {
+        self.last_wall
+    }
+
     /// Returns the number of parked receives.
     pub fn parked(&self) -> usize {
         self.waiters.len()
     }
 
-    /// Whether requests are left over that found no room in the last batch.
+    /// Returns the number of batches without an outcome.
+    pub fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Allows so many batches without an outcome at a time.
+    pub fn allow_batches(&mut self, max: usize) {
+        self.batches.set_max(max);
+    }
+
+    /// Whether another step is possible: it may make a batch, or refuses everything.
+    pub fn may_step(&self) -> bool {
+        self.batches.has_room() || !self.is_reigning
+    }
+
+    /// Whether requests are left over that found no room in the last batch, and may find it in the next.
     pub fn is_behind(&self) -> bool {
-        !self.carried.is_empty()
+        !self.carried.is_empty() && self.may_step()
     }
 
     /// Undoes, with the next batch, a receive whose answer did not reach its client.
     pub fn give_back(&mut self, messages: &[Taken]) {
         let handles: Vec<_> = messages.iter().map(|message| message.delivery.handle).collect();
         if let Some(first) = handles.first() {
-            self.give_backs.push((first.queue, handles));
+            let queue = first.queue;
+            self.releases.push(Command::GiveBack { queue, handles });
         }
     }
 
@@ -238,7 +255,7 @@ impl<R> Owner<R> {
     }
 
     /// Turns requests into a batch and writes its entry to `entry`; answers what needs no entry. Returns whether
-    /// there is a batch, which then has to be committed or abandoned before the next step.
+    /// there is a batch, which then has to be committed or abandoned. Not allowed unless [`Owner::may_step`].
     pub fn step(
         &mut self,
         now: Now,
@@ -246,16 +263,21 @@ impl<R> Owner<R> {
         entry: &mut Vec<u8>,
         turn: &mut Turn<R>,
     ) -> bool {
-        debug_assert!(self.batch.is_empty(), "one batch at a time");
+        debug_assert!(self.may_step(), "no more batches than are allowed");
+        self.monotonic = now.monotonic;
         self.cancel(inputs);
         self.carried.extend(inputs.drain(..));
+        if !self.is_reigning {
+            self.refuse(turn);
+            self.end_waits(now, turn);
+            return false;
+        }
         let at = self.clock.now(now.monotonic).max(self.partition.clock());
-        (self.batch_at, self.batch_wall, self.batch_monotonic) = (at, now.wall, now.monotonic);
         entry.clear();
         let mut encoder = EntryEncoder::begin(entry, at, now.wall);
         if now.monotonic >= self.quiet_until {
-            for (queue, handles) in std::mem::take(&mut self.give_backs) {
-                self.push(Command::GiveBack { queue, handles }, Origin::Nobody, &mut encoder);
+            for command in std::mem::take(&mut self.releases) {
+                self.push(command, Origin::Nobody, &mut encoder);
             }
             for waiter in std::mem::take(&mut self.woken) {
                 self.take_for(waiter, at, &mut encoder, turn);
@@ -266,83 +288,58 @@ impl<R> Owner<R> {
         {
             self.accept(input, now, at, &mut encoder, turn);
         }
-        while let Some(waiter) = self.waiters.expire(now.monotonic) {
-            turn.replies.push((waiter.reply, Reply::Received(Vec::new())));
-        }
-        if self.needs_tick(at, now.monotonic) {
+        self.end_waits(now, turn);
+        let has_tick = self.needs_tick(at, now.monotonic);
+        if has_tick {
             self.cleanup_from = at.plus_seconds(CLEANUP_SECONDS);
             // Counted again before the next one.
             self.ids_are_over = false;
             self.push(Command::Tick, Origin::Nobody, &mut encoder);
         }
-        self.batch_contents = encoder.finish();
-        !self.batch.is_empty()
+        let (entry_bytes, contents) = (encoder.len() as u64, encoder.finish());
+        if self.batch.is_empty() {
+            return false;
+        }
+        self.batches.push(Batch {
+            ticket: None,
+            commands: std::mem::take(&mut self.batch),
+            contents,
+            entry_bytes,
+            at,
+            wall: now.wall,
+            monotonic: now.monotonic,
+            has_tick,
+        });
+        true
     }
 
-    /// Applies the batch that is now durable under `index`, and answers its clients. `place` is where the bytes of its
-    /// entry lie on this node.
-    pub fn commit(&mut self, index: LogIndex, place: Option<Place>, now: Now, turn: &mut Turn<R>) {
-        let mut batch = std::mem::take(&mut self.batch);
-        turn.commit.commands += batch.len() as u64;
-        self.quiet_until = Duration::ZERO;
-        let mut written = Written::new(index, place, std::mem::take(&mut self.batch_contents));
-        let (mut received_from, mut has_ticked) = (Vec::new(), false);
-        for Pending { command, origin } in batch.drain(..) {
-            let times = (self.batch_at, self.batch_wall);
-            let applied = written.apply(&mut self.partition, &mut self.contents, times, &command);
-            self.follow(&applied.effects, turn);
-            turn.commit.count(&command, &applied.outcome);
-            self.follow_policy(&command, turn);
-            if let Command::Receive { queue, .. } = command {
-                received_from.push(queue);
-            }
-            has_ticked |= matches!(command, Command::Tick);
-            self.answer(origin, applied.outcome, now, turn);
+    /// Answers the receives whose time is over.
+    pub(crate) fn end_waits(&mut self, now: Now, turn: &mut Turn<R>) {
+        while let Some(waiter) = self.waiters.expire(now.monotonic) {
+            turn.replies.push((waiter.reply, Reply::Received(Vec::new())));
         }
-        self.batch = batch;
-        self.wake_for_the_rest(received_from);
-        let is_backlog = self.partition.next_expiry().is_some_and(|at| at <= self.batch_at);
-        if has_ticked && is_backlog {
-            // One tick was not enough for what has expired: go on at once.
-            self.cleanup_from = Timestamp::ZERO;
-        }
-        for (key, reply) in std::mem::take(&mut self.reads) {
-            self.describe(key, reply, self.batch_at, turn);
-        }
-    }
-
-    /// Answers the clients of a batch that was not committed.
-    pub fn abandon(&mut self, reply: &Reply, turn: &mut Turn<R>) {
-        self.quiet_until = self.batch_monotonic + QUIET;
-        let mut woken_for = Vec::new();
-        for Pending { command, origin } in self.batch.drain(..) {
-            match (origin, command) {
-                // Tried again: a second time does nothing if the first one counts after all.
-                (Origin::Nobody, Command::GiveBack { queue, handles }) => {
-                    self.give_backs.push((queue, handles));
-                }
-                (Origin::Nobody, _) => {}
-                (Origin::Client(client), _) => turn.replies.push((client, reply.clone())),
-                (Origin::Waiter(waiter), _) => {
-                    woken_for.push(waiter.queue);
-                    turn.replies.push((waiter.reply, reply.clone()));
-                }
-            }
-        }
-        self.wake_for_the_rest(woken_for);
-        turn.replies
-            .extend(self.reads.drain(..).map(|(_, client)| (client, reply.clone())));
     }
 
     /// Returns the monotonic time of the next step that is needed without a new request.
     pub fn next_wake(&self) -> Option<Duration> {
-        if !self.carried.is_empty() {
+        if self.is_behind() {
             return Some(Duration::ZERO);
         }
-        let has_work = !self.woken.is_empty()
-            || !self.give_backs.is_empty()
-            || !self.reads.is_empty()
-            || self.partition.has_garbage();
+        if !self.is_reigning || !self.batches.has_room() {
+            return self.waiters.next_deadline();
+        }
+        let has_work = !self.woken.is_empty() || !self.releases.is_empty();
+        let own = has_work.then_some(self.quiet_until).into_iter();
+        let own = own.chain(self.next_tick().map(|at| at.max(self.quiet_until)));
+        own.chain(self.waiters.next_deadline()).min()
+    }
+
+    /// Returns the monotonic time of the next tick; none while one is on its way.
+    fn next_tick(&self) -> Option<Duration> {
+        if self.batches.has_tick() {
+            return None;
+        }
+        let has_work = !self.reads.is_empty() || self.partition.has_garbage();
         let work = has_work.then_some(Duration::ZERO);
         let due = self.partition.next_due().filter(|_| !self.waiters.is_empty());
         let cleanup = self.partition.next_expiry().map(|at| at.max(self.cleanup_from));
@@ -355,15 +352,13 @@ impl<R> Owner<R> {
             true => Duration::ZERO,
             false => self.clock.monotonic_at(self.cleanup_from),
         });
-        let own = work
-            .into_iter()
-            .chain(timers)
-            .chain(forget)
-            .map(|at| at.max(self.quiet_until));
-        own.chain(self.waiters.next_deadline()).min()
+        work.into_iter().chain(timers).chain(forget).min()
     }
 
     fn needs_tick(&self, at: Timestamp, monotonic: Duration) -> bool {
+        if self.batches.has_tick() {
+            return false;
+        }
         if !self.reads.is_empty() {
             return true;
         }
@@ -398,6 +393,7 @@ impl<R> Owner<R> {
         };
         inputs.retain(stays);
         self.carried.retain(stays);
+        self.batches.cancel(|waiter| gone.contains(&waiter));
         for id in &gone {
             self.waiters.cancel(*id);
         }
@@ -409,7 +405,7 @@ impl<R> Owner<R> {
     /// Wakes one waiter of each queue that still has a message: whoever was woken for it took another, did not come
     /// to it, or moved as many messages to the dead-letter queue as one receive may. One is enough, as the next one
     /// follows when that one is served.
-    fn wake_for_the_rest(&mut self, mut queues: Vec<QueueId>) {
+    pub(crate) fn wake_for_the_rest(&mut self, mut queues: Vec<QueueId>) {
         if self.waiters.is_empty() {
             return;
         }
@@ -421,6 +417,12 @@ impl<R> Owner<R> {
                 self.woken.extend(self.waiters.wake(queue));
             }
         }
+    }
+
+    /// Takes the room of a batch that is done for the next one.
+    pub(crate) fn reuse(&mut self, commands: Vec<Pending<R>>) {
+        debug_assert!(commands.is_empty() && self.batch.is_empty());
+        self.batch = commands;
     }
 
     fn push(&mut self, command: Command, origin: Origin<R>, encoder: &mut EntryEncoder<'_>) {
@@ -600,10 +602,11 @@ impl<R> Owner<R> {
             turn.replies.push((reply, missing()));
             return;
         };
-        let wait_seconds = receive
-            .wait_seconds
-            .unwrap_or(queue.attributes().receive_wait_seconds);
-        let wait_seconds = if self.polls_ended { 0 } else { wait_seconds };
+        let own_wait = Duration::from_secs(u64::from(queue.attributes().receive_wait_seconds));
+        let wait = match self.polls_ended {
+            true => Duration::ZERO,
+            false => receive.wait.unwrap_or(own_wait),
+        };
         self.last_arrival += 1;
         let waiter = Waiter {
             id: receive.waiter,
@@ -612,21 +615,21 @@ impl<R> Owner<R> {
             max: receive.max,
             visibility_timeout_seconds: receive.visibility_timeout_seconds,
             attempt: receive.attempt,
-            deadline: now.monotonic + Duration::from_secs(u64::from(wait_seconds)),
+            deadline: now.monotonic.saturating_add(wait),
             reply,
         };
         let is_full = queue.counters().in_flight >= self.partition.in_flight_max();
         let attempt = waiter.attempt.as_ref();
         let is_known = attempt.is_some_and(|attempt| self.partition.knows_attempt(queue.id(), attempt, at));
-        if self.may_find(queue.id(), at) || is_known || (is_full && wait_seconds == 0) {
-            let command = receive_command(&waiter, wait_seconds > 0);
-            let origin = if wait_seconds > 0 {
+        if self.may_find(queue.id(), at) || is_known || (is_full && wait.is_zero()) {
+            let command = receive_command(&waiter, !wait.is_zero());
+            let origin = if !wait.is_zero() {
                 Origin::Waiter(waiter)
             } else {
                 Origin::Client(waiter.reply)
             };
             self.push(command, origin, encoder);
-        } else if wait_seconds == 0 {
+        } else if wait.is_zero() {
             turn.replies.push((waiter.reply, Reply::Received(Vec::new())));
         } else if self.waiters.len() >= PARKED_MAX {
             turn.replies.push((waiter.reply, Reply::NotTaken));
@@ -658,108 +661,12 @@ impl<R> Owner<R> {
         self.partition.has_available(queue) || self.partition.next_due().is_some_and(|due| due <= at)
     }
 
-    fn end_polls(&mut self, turn: &mut Turn<R>) {
+    pub(crate) fn end_polls(&mut self, turn: &mut Turn<R>) {
         self.polls_ended = true;
         let woken = std::mem::take(&mut self.woken);
         let parked = std::iter::from_fn(|| self.waiters.pop());
         let empty = |waiter: Waiter<R>| (waiter.reply, Reply::Received(Vec::new()));
         turn.replies.extend(woken.into_iter().chain(parked).map(empty));
-    }
-
-    /// Does outside the state what a command asks for.
-    fn follow(&mut self, effects: &[Effect], turn: &mut Turn<R>) {
-        for effect in effects {
-            match effect {
-                Effect::Available(queue) => self.woken.extend(self.waiters.wake(*queue)),
-                Effect::Freed { .. } => {}
-                Effect::DeadLettered { .. } => turn.commit.dead_lettered += 1,
-                Effect::QueueDeleted(queue) => {
-                    while let Some(waiter) = self.waiters.wake(*queue) {
-                        turn.replies.push((waiter.reply, missing()));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Says which queue's policy a command changed.
-    fn follow_policy(&mut self, command: &Command, turn: &mut Turn<R>) {
-        let id = match command {
-            Command::CreateQueue { key, .. } => self.partition.queue_id(key),
-            Command::SetQueueAttributes { queue, .. } | Command::DeleteQueue { queue } => Some(*queue),
-            Command::PurgeQueue { .. }
-            | Command::Enqueue { .. }
-            | Command::Receive { .. }
-            | Command::Delete { .. }
-            | Command::ChangeVisibility { .. }
-            | Command::GiveBack { .. }
-            | Command::Withhold { .. }
-            | Command::Discard { .. }
-            | Command::TagQueue { .. }
-            | Command::UntagQueue { .. }
-            | Command::StartMoveTask { .. }
-            | Command::CancelMoveTask { .. }
-            | Command::Tick
-            | Command::SetLimits { .. }
-            | Command::AddSealKey { .. } => None,
-        };
-        let Some(id) = id else { return };
-        let queue = self.partition.queue(id);
-        let policy = queue.and_then(|queue| Some((queue.key(), queue.attributes().policy.as_deref()?)));
-        if let Some((key, policy)) = policy {
-            turn.policies.push((key.clone(), Some(policy.into())));
-            self.with_policy.insert(id, key.clone());
-        } else if let Some(key) = self.with_policy.remove(&id) {
-            turn.policies.push((key, None));
-        }
-    }
-
-    /// Returns the policies of all queues that have one.
-    pub fn policies(&self) -> impl Iterator<Item = (&QueueKey, &str)> {
-        let queues = self.with_policy.keys().filter_map(|id| self.partition.queue(*id));
-        queues.filter_map(|queue| Some((queue.key(), queue.attributes().policy.as_deref()?)))
-    }
-
-    /// Tells whoever waits for a command what it came to.
-    fn answer(
-        &mut self,
-        origin: Origin<R>,
-        outcome: Result<Outcome, QueueError>,
-        now: Now,
-        turn: &mut Turn<R>,
-    ) {
-        let reply = match outcome {
-            Err(error) => Reply::Refused(error),
-            Ok(Outcome::Done | Outcome::Queue(_)) => Reply::Done,
-            Ok(Outcome::Enqueued(results)) => Reply::Enqueued(results),
-            Ok(Outcome::Entries(results)) => Reply::Entries(results),
-            Ok(Outcome::Moved(moved)) => Reply::Moved(moved),
-            Ok(Outcome::Received(deliveries)) => {
-                let with_content = |delivery: queue_core::Delivery| {
-                    let content = self.contents.get(delivery.handle.slot, delivery.content_bytes);
-                    Taken {
-                        delivery,
-                        content,
-                        file: None,
-                    }
-                };
-                Reply::Received(deliveries.into_iter().map(with_content).collect())
-            }
-        };
-        match origin {
-            Origin::Nobody => {}
-            Origin::Client(client) => turn.replies.push((client, reply)),
-            Origin::Waiter(waiter) => self.answer_waiter(waiter, reply, now, turn),
-        }
-    }
-
-    fn answer_waiter(&mut self, waiter: Waiter<R>, reply: Reply, now: Now, turn: &mut Turn<R>) {
-        let found_nothing = matches!(&reply, Reply::Received(messages) if messages.is_empty());
-        if !found_nothing || self.polls_ended || waiter.deadline <= now.monotonic {
-            turn.replies.push((waiter.reply, reply));
-        } else {
-            self.waiters.park(waiter);
-        }
     }
 }
 

@@ -83,7 +83,7 @@ impl<R> Owner<R> {
             return;
         };
         if is_due(self.partition.next_due()) || is_due(self.partition.next_expiry()) {
-            self.reads.push((key, reply));
+            self.reads.push((key, reply, at));
             return;
         }
         let description = QueueDescription {

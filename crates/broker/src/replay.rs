@@ -28,10 +28,10 @@ pub struct Recovered {
     pub(crate) progress: Arc<Progress>,
 }
 
-const MAGIC: &[u8; 7] = b"HFOWNER";
+pub(crate) const MAGIC: &[u8; 7] = b"HFOWNER";
 const VERSION: u8 = 2;
-/// Holds all contents itself.
-const VERSION_WITH_CONTENTS: u8 = 1;
+/// Holds all contents itself: of an earlier version, or from another node.
+pub(crate) const VERSION_WITH_CONTENTS: u8 = 1;
 
 /// Writes what a snapshot holds: the state, where the contents lie, and the wall time of the last entry.
 pub fn write_snapshot(

@@ -137,8 +137,8 @@ pub struct Receive {
     pub max: u32,
     /// Seconds for which they stay invisible; the queue's own timeout if `None`.
     pub visibility_timeout_seconds: Option<u32>,
-    /// Seconds to wait for a message; the queue's own if `None`.
-    pub wait_seconds: Option<u32>,
+    /// How long to wait for a message; the queue's own time if `None`.
+    pub wait: Option<Duration>,
     /// Names the attempt, so that a FIFO queue can repeat its answer.
     pub attempt: Option<[u8; 16]>,
 }
@@ -162,6 +162,11 @@ pub enum Reply {
     NotTaken,
     /// It did not happen, and will not: the disk has no room for more messages.
     NoRoom,
+    /// It did not happen, and will not: another node leads, or none.
+    NotLeader {
+        /// How long a receive has still to wait that was waiting already.
+        wait_left: Option<Duration>,
+    },
 }
 
 /// One message of a receive, as the owner answers it.

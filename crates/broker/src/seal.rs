@@ -7,6 +7,8 @@
 //! in base64url without padding. The tenant is part of what is sealed and not of the text, so a handle is useless to
 //! another tenant. The keys are in the partition's state: every node opens every handle.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -81,6 +83,26 @@ impl Sealer {
         mac.update(plain);
         mac.update(&tenant.as_u64().to_le_bytes());
         mac.finalize().into_bytes().first_chunk().copied()
+    }
+}
+
+/// The seals of the partition where the reactors use them. The commit thread changes them when a key was added.
+#[derive(Debug, Default)]
+pub(crate) struct Seals {
+    sealer: RwLock<Option<Arc<Sealer>>>,
+}
+
+impl Seals {
+    /// Takes the keys of the partition.
+    pub(crate) fn set(&self, keys: &[[u8; 32]]) {
+        let sealer = (!keys.is_empty()).then(|| Arc::new(Sealer::new(keys)));
+        *self.sealer.write().unwrap_or_else(PoisonError::into_inner) = sealer;
+    }
+
+    /// Returns what seals; none while the partition has no key.
+    pub(crate) fn get(&self) -> Option<Arc<Sealer>> {
+        let sealer = self.sealer.read().unwrap_or_else(PoisonError::into_inner);
+        sealer.clone()
     }
 }
 

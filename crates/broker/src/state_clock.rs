@@ -12,6 +12,9 @@ pub(crate) struct StateClock {
     base_monotonic: Duration,
 }
 
+/// An entry whose wall time is not further off was made just now. Wall clocks of nodes differ by less.
+const LIVE_MILLIS: u64 = 5_000;
+
 impl StateClock {
     /// Goes on from the last applied time, with the wall time that passed since as one step forward.
     pub(crate) fn restart(last: Timestamp, last_wall: WallTime, wall: WallTime, monotonic: Duration) -> Self {
@@ -21,6 +24,21 @@ impl StateClock {
             base: last.plus(Duration::from_millis(step)),
             base_monotonic: monotonic,
         }
+    }
+
+    /// Goes on from the time of an entry that another proposer made. One that was made a while ago, and is only caught up
+    /// with, does not take the clock back: the time since is past.
+    pub(crate) fn follow(
+        &mut self,
+        at: Timestamp,
+        entry_wall: WallTime,
+        wall: WallTime,
+        monotonic: Duration,
+    ) {
+        let is_live = wall.as_millis().abs_diff(entry_wall.as_millis()) < LIVE_MILLIS;
+        let own = self.now(monotonic);
+        self.base = if is_live { at } else { own.max(at) };
+        self.base_monotonic = monotonic;
     }
 
     pub(crate) fn now(&self, monotonic: Duration) -> Timestamp {
@@ -41,6 +59,33 @@ impl StateClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entries_of_others_set_the_clock_unless_they_were_missed() {
+        let (at, wall) = (Timestamp::from_millis, WallTime::from_millis);
+        let seconds = Duration::from_secs;
+        let mut clock = StateClock::restart(at(5_000), wall(100_000), wall(200_000), seconds(1));
+        clock.follow(at(6_000), wall(101_000), wall(200_000), seconds(1));
+        assert_eq!(
+            clock.now(seconds(1)),
+            at(105_000),
+            "99 seconds passed since the entry"
+        );
+        clock.follow(at(100_000), wall(195_001), wall(200_000), seconds(1));
+        assert_eq!(clock.now(seconds(2)), at(101_000), "that one is of now");
+        clock.follow(at(101_500), wall(201_000), wall(500_000), seconds(300));
+        assert_eq!(
+            clock.now(seconds(300)),
+            at(399_000),
+            "it came late, and time went on"
+        );
+        clock.follow(at(500_000), wall(900_000), wall(500_000), seconds(300));
+        assert_eq!(
+            clock.now(seconds(300)),
+            at(500_000),
+            "never behind what is applied"
+        );
+    }
 
     #[test]
     fn a_restart_steps_forward_by_the_wall_time_that_passed_and_never_back() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use queue_core::Handle;
 
 use crate::budget::Reserved;
-use crate::request::{Input, Request};
+use crate::request::Request;
 use crate::turn::Shared;
 
 /// Messages that were taken for an answer. Unless the answer is [`Take::delivered`], they are given back.
@@ -49,11 +49,7 @@ pub(crate) fn withhold(shared: &Shared, handles: Vec<Handle>) {
     let Some(queue) = handles.first().map(|handle| handle.queue) else {
         return;
     };
-    let request = Request::Withhold { queue, handles };
-    // Refused only after the owner has ended; then the leases run their time.
-    if shared.inbox.push(Input { request, reply: None }).is_ok() {
-        shared.inbox.kick();
-    }
+    shared.tell(Request::Withhold { queue, handles });
 }
 
 /// Asks the owner to undo receives.
@@ -62,9 +58,5 @@ pub(crate) fn give_back(shared: &Shared, handles: impl Iterator<Item = Handle>) 
     let Some(queue) = handles.first().map(|handle| handle.queue) else {
         return;
     };
-    // Refused only after the owner has ended; then the leases run their time.
-    let request = Request::GiveBack { queue, handles };
-    if shared.inbox.push(Input { request, reply: None }).is_ok() {
-        shared.inbox.kick();
-    }
+    shared.tell(Request::GiveBack { queue, handles });
 }

@@ -1,23 +1,25 @@
 //! The commit turn: a thin shell around [`Owner`] that swaps the inbox, journals, applies and answers.
 //!
 //! A turn is: swap the inbox, encode the batch, write and sync it, apply it in order, answer everybody. While a sync
-//! runs nobody is woken; what arrives meanwhile is the next batch. Who takes the turns is in `driver.rs`. Segments are
-//! prepared and snapshots written on threads of their own, which hand their result back.
+//! runs nobody is woken; what arrives meanwhile is the next batch. With a journal that commits by itself a turn ends when
+//! the batch is proposed, and begins with what has become of earlier ones (`outcomes.rs`). Who takes the turns is in
+//! `driver.rs`. Segments are prepared and snapshots written on threads of their own, which hand their result back.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use journal::{Event, Journal, JournalError, ProposeError};
+use journal::{Epoch, Event, Journal, JournalError};
 use tokio::sync::{Notify, oneshot};
-use tracing::{error, info, warn};
-use types::{LogIndex, WallTime};
+use tracing::{error, warn};
+use types::WallTime;
 
 use crate::budget::{Budget, BudgetLimits};
 use crate::clock::Clock;
 use crate::contents::Held;
 use crate::copies;
 use crate::driver::Drivers;
+use crate::forward::encode_request;
 use crate::house::House;
 use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
@@ -27,7 +29,8 @@ use crate::progress::Progress;
 use crate::random::Random;
 use crate::replay::{Recovered, recover};
 use crate::request::{Input, Reply, Request, Taken};
-use crate::seal::Sealer;
+use crate::route::{Drain, Leader};
+use crate::seal::Seals;
 
 /// Where a client waits for its answer.
 pub(crate) type ReplyTo = oneshot::Sender<Reply>;
@@ -65,6 +68,8 @@ pub struct BrokerOptions {
     pub random: Arc<dyn Random>,
     /// Who counts.
     pub observer: Arc<dyn Observer>,
+    /// The way to the node that leads; none if this one is alone.
+    pub leader: Option<Arc<dyn Leader>>,
 }
 
 /// What a broker is doing.
@@ -89,13 +94,18 @@ impl Status {
 pub(crate) struct Shared {
     pub(crate) inbox: Inbox<ReplyTo>,
     pub(crate) options: BrokerOptions,
-    pub(crate) sealer: OnceLock<Sealer>,
+    pub(crate) seals: Seals,
     pub(crate) drivers: Drivers,
     /// Hears when the service has ended, in order or not.
     pub(crate) ended: Notify,
     pub(crate) policies: Policies,
     pub(crate) progress: Arc<Progress>,
     pub(crate) budget: Arc<Budget>,
+    /// Whether requests are this owner's to answer, as far as the commit thread knew last.
+    leads: AtomicBool,
+    /// Hears when `leads` has changed.
+    pub(crate) roles: Notify,
+    pub(crate) drain: Drain,
     status: AtomicU8,
 }
 
@@ -104,12 +114,15 @@ impl Shared {
         let inbox = Inbox::new(options.inbox, options.kick_on_push);
         Self {
             inbox,
-            sealer: OnceLock::new(),
+            seals: Seals::default(),
             policies: Policies::default(),
             progress: Arc::default(),
             budget: Arc::new(Budget::new(options.budget)),
             drivers: Drivers::new(options.inline),
             ended: Notify::new(),
+            leads: AtomicBool::new(false),
+            roles: Notify::new(),
+            drain: Drain::default(),
             options,
             status: AtomicU8::new(0),
         }
@@ -126,6 +139,18 @@ impl Shared {
             .fetch_max(u8::try_from(code).unwrap_or(0), Ordering::AcqRel);
     }
 
+    /// Whether requests are this owner's to answer.
+    pub(crate) fn leads(&self) -> bool {
+        self.leads.load(Ordering::Acquire)
+    }
+
+    /// Says whose requests are.
+    pub(crate) fn set_leads(&self, leads: bool) {
+        if self.leads.swap(leads, Ordering::AcqRel) != leads {
+            self.roles.notify_waiters();
+        }
+    }
+
     /// Ends the service: whoever waits for an answer learns that none will come.
     pub(crate) fn end(&self) {
         self.inbox.abandon();
@@ -134,7 +159,7 @@ impl Shared {
         self.ended.notify_one();
     }
 
-    fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         Now {
             monotonic: self.options.clock.monotonic(),
             wall: self.options.clock.wall(),
@@ -149,26 +174,28 @@ pub(crate) struct Committer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) journal: Box<dyn Journal>,
     pub(crate) owner: Owner<ReplyTo>,
-    pub(crate) index: LogIndex,
-    pub(crate) last_wall: WallTime,
-    inputs: Vec<Input<ReplyTo>>,
-    entry: Vec<u8>,
-    events: Vec<Event>,
-    turn: Turn<ReplyTo>,
+    /// The reign that the owner serves in; none while another process may.
+    pub(crate) reign: Option<Epoch>,
+    /// Whether the state has what a reign begins with.
+    pub(crate) is_initialised: bool,
+    pub(crate) inputs: Vec<Input<ReplyTo>>,
+    pub(crate) entry: Vec<u8>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) turn: Turn<ReplyTo>,
     pub(crate) house: House,
     /// The buffer of copies forward.
     pub(crate) copies: Vec<u8>,
     /// What the observer heard last.
     parked: usize,
-    counted: journal::Counters,
+    pub(crate) counted: journal::Counters,
     /// How long the sync of the last turn took, if it committed a batch.
-    synced: Option<u64>,
+    pub(crate) synced: Option<u64>,
 }
 
 impl std::fmt::Debug for Committer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Committer")
-            .field("index", &self.index)
+            .field("index", &self.owner.index())
             .finish_non_exhaustive()
     }
 }
@@ -178,19 +205,25 @@ impl Committer {
     pub(crate) fn open(shared: Arc<Shared>, opener: JournalOpener) -> Result<Self, JournalError> {
         let mut recovered = recover();
         recovered.progress = shared.progress.clone();
-        let journal = opener(&mut recovered)?;
-        let last_wall = recovered.last_wall;
-        agree_on_time(&*shared.options.clock, last_wall);
-        let index = recovered.index;
-        let owner = Owner::new(recovered, shared.options.limits, shared.now());
+        let mut journal = opener(&mut recovered)?;
+        agree_on_time(&*shared.options.clock, recovered.last_wall);
+        let mut owner = Owner::new(recovered, shared.options.limits, shared.now());
+        owner.allow_batches(journal.batches_in_flight_max());
+        let reign = if journal.commits_by_itself() {
+            owner.suspend();
+            journal.set_waker(waker(&shared));
+            None
+        } else {
+            journal.epoch()
+        };
         let (reserve_bytes, cache_bytes) = (shared.options.reserve_bytes, shared.options.cache_bytes);
         let mut thread = Self {
             shared,
             counted: journal.counters(),
             journal,
             owner,
-            index,
-            last_wall,
+            reign,
+            is_initialised: false,
             inputs: Vec::new(),
             entry: Vec::new(),
             events: Vec::new(),
@@ -202,13 +235,7 @@ impl Committer {
         };
         thread.owner.contents.set_cache_bytes(cache_bytes);
         thread.store_pinned()?;
-        if thread.owner.partition().seal_keys().is_empty() {
-            let mut key = [0; 32];
-            thread.shared.options.random.fill(&mut key);
-            thread.inputs.push(Input {
-                request: Request::AddSealKey { key },
-                reply: None,
-            });
+        if thread.reign.is_some() {
             thread.turn()?;
             if thread.owner.partition().seal_keys().is_empty() {
                 // Without it no receipt handle could be told from a forged one.
@@ -216,14 +243,7 @@ impl Committer {
                 return Err(JournalError::Full { file });
             }
         }
-        let in_flight_max = thread.shared.options.in_flight_max;
-        if thread.owner.partition().in_flight_max() != in_flight_max {
-            let request = Request::SetLimits { in_flight_max };
-            thread.inputs.push(Input { request, reply: None });
-            thread.turn()?;
-        }
-        let sealer = Sealer::new(thread.owner.partition().seal_keys());
-        thread.shared.sealer.get_or_init(|| sealer);
+        thread.shared.seals.set(thread.owner.partition().seal_keys());
         for (key, policy) in thread.owner.policies() {
             thread.shared.policies.set(key.clone(), Some(policy.into()));
         }
@@ -234,8 +254,9 @@ impl Committer {
     /// Takes one turn with what waits in the inbox. An error of the journal ends the process: what was written is
     /// unknown, and nothing may be answered on top of it.
     pub(crate) fn take_turn(&mut self) {
+        self.listen();
         // What was left over goes first. The inbox fills meanwhile and refuses what would be too much.
-        if !self.owner.is_behind() {
+        if self.inputs.is_empty() && self.owner.may_step() && !self.owner.is_behind() {
             self.shared.inbox.take(&mut self.inputs);
         }
         self.work();
@@ -243,23 +264,28 @@ impl Committer {
 
     /// Takes the last turns: no receive waits any more, what was accepted is answered, the log is sealed.
     pub(crate) fn end(&mut self) {
-        self.shared.inbox.take(&mut self.inputs);
+        let mut last = Vec::new();
+        self.shared.inbox.take(&mut last);
+        self.inputs.append(&mut last);
         self.inputs.push(Input {
             request: Request::EndPolls,
             reply: None,
         });
-        self.work();
-        while self.is_due() {
-            self.work();
-        }
+        self.finish();
         if let Err(failure) = self.journal.seal() {
             error!(error = %failure, "the log could not be sealed");
         }
         self.leave_house();
     }
 
-    fn work(&mut self) {
-        if let Err(failure) = self.turn().and_then(|()| self.keep_house()) {
+    pub(crate) fn work(&mut self) {
+        let worked = self.turn().and_then(|()| self.keep_house());
+        self.survive(worked);
+    }
+
+    /// Goes on if nothing went wrong.
+    pub(crate) fn survive(&self, worked: Result<(), JournalError>) {
+        if let Err(failure) = worked {
             error!(error = %failure, "the journal has failed: aborting, so that nothing is answered on top of it");
             std::process::abort();
         }
@@ -268,7 +294,8 @@ impl Committer {
     /// Whether another turn is due at once, whatever comes in.
     pub(crate) fn is_due(&self) -> bool {
         let now = self.shared.options.clock.monotonic();
-        self.owner.is_behind() || self.owner.next_wake().is_some_and(|at| at <= now)
+        let has_inputs = !self.inputs.is_empty() && self.owner.may_step();
+        has_inputs || self.owner.is_behind() || self.owner.next_wake().is_some_and(|at| at <= now)
     }
 
     /// Returns how long the last sync took, if the last turn committed a batch.
@@ -292,6 +319,7 @@ impl Committer {
     /// One turn: the swapped inbox becomes a batch, is made durable, applied and answered.
     fn turn(&mut self) -> Result<(), JournalError> {
         let now = self.shared.now();
+        self.look_at_reign();
         let Self {
             owner,
             inputs,
@@ -299,7 +327,9 @@ impl Committer {
             turn,
             ..
         } = self;
-        if owner.step(now, inputs, entry, turn) {
+        if !owner.may_step() {
+            owner.end_waits(now, turn);
+        } else if owner.step(now, inputs, entry, turn) {
             self.commit(now)?;
         }
         self.answer();
@@ -310,62 +340,8 @@ impl Committer {
         Ok(())
     }
 
-    fn commit(&mut self, now: Now) -> Result<(), JournalError> {
-        let proposed = match self.journal.epoch() {
-            Some(epoch) => self.journal.propose(&self.entry, epoch),
-            None => Err(ProposeError::EpochChanged { epoch: None }),
-        };
-        match proposed {
-            Ok(_) => {}
-            Err(ProposeError::Journal(failure)) => return Err(failure),
-            Err(
-                refusal @ (ProposeError::EpochChanged { .. }
-                | ProposeError::TooLarge { .. }
-                | ProposeError::Full { .. }),
-            ) => {
-                warn!(reason = %refusal, "the journal did not take a batch");
-                self.owner.abandon(&Reply::NotTaken, &mut self.turn);
-                return Ok(());
-            }
-        }
-        self.journal.wait(&mut self.events)?;
-        for event in self.events.drain(..) {
-            match event {
-                Event::Committed { index, place, .. } => {
-                    self.index = index;
-                    self.owner.commit(index, place, now, &mut self.turn);
-                }
-                Event::Rejected { .. } => self.owner.abandon(&Reply::NotTaken, &mut self.turn),
-                Event::Unknown { .. } => self.owner.abandon(&Reply::Unknown, &mut self.turn),
-                Event::EpochChanged { epoch } => info!(?epoch, "the epoch has changed"),
-            }
-        }
-        self.last_wall = now.wall;
-        self.house.written();
-        self.observe();
-        Ok(())
-    }
-
-    fn observe(&mut self) {
-        let counters = self.journal.counters();
-        let mut commit = std::mem::take(&mut self.turn.commit);
-        commit.entry_bytes = self.entry.len() as u64;
-        commit.journal_bytes = counters.bytes_written - self.counted.bytes_written;
-        commit.syncs = counters.syncs - self.counted.syncs;
-        commit.sync_nanos = counters.sync_nanos - self.counted.sync_nanos;
-        commit.segments_waited_for = counters.segments_waited_for - self.counted.segments_waited_for;
-        // With syncs off a batch has none, and the disk holds nobody up.
-        self.synced = Some(if commit.syncs > 0 {
-            counters.last_sync_nanos
-        } else {
-            0
-        });
-        self.counted = counters;
-        self.shared.options.observer.committed(&commit);
-    }
-
     /// Writes contents to the log that are in memory only: they came with a snapshot of an earlier version.
-    fn store_pinned(&mut self) -> Result<(), JournalError> {
+    pub(crate) fn store_pinned(&mut self) -> Result<(), JournalError> {
         const PIECE_BYTES: usize = 1 << 20;
         let pinned = self.owner.contents.pinned().clone();
         let mut pinned = pinned.into_iter().peekable();
@@ -390,6 +366,9 @@ impl Committer {
         for (key, policy) in self.turn.policies.drain(..) {
             self.shared.policies.set(key, policy);
         }
+        if std::mem::take(&mut self.turn.has_new_seal_keys) {
+            self.shared.seals.set(self.owner.partition().seal_keys());
+        }
         for (reply_to, mut reply) in self.turn.replies.drain(..) {
             if let Reply::Received(taken) = &mut reply {
                 add_files(&*self.journal, taken);
@@ -398,7 +377,29 @@ impl Committer {
                 self.owner.give_back(&messages);
             }
         }
+        if let Some(leader) = self
+            .shared
+            .options
+            .leader
+            .as_deref()
+            .filter(|_| self.reign.is_none())
+        {
+            for release in self.owner.take_releases() {
+                leader.tell(encode_request(&release).into());
+            }
+        }
     }
+}
+
+/// Returns what wakes the commit thread, which this is: also in its last turns, when no kick does.
+fn waker(shared: &Arc<Shared>) -> journal::Waker {
+    let (shared, thread) = (Arc::downgrade(shared), std::thread::current());
+    Arc::new(move || {
+        if let Some(shared) = shared.upgrade() {
+            shared.inbox.nudge();
+        }
+        thread.unpark();
+    })
 }
 
 /// Adds the files to read contents from.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod flat;
+mod forwarded;
 mod policies;
 mod receipt;
 mod recovery;
@@ -38,6 +39,7 @@ mod signer;
 )]
 mod slow_verifier;
 
+pub use forwarded::forwarded;
 pub use policies::{policy, redrive_policy};
 pub use receipt::receipt_handle;
 pub use recovery::segment_recovery;
@@ -55,8 +57,9 @@ pub struct Target {
 }
 
 /// All targets, by name.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target::new("content", content),
+    Target::new("forwarded", forwarded),
     Target::new("journal_entry", journal_entry),
     Target::new("json_body", json_body),
     Target::new("policy", policy),

@@ -1,6 +1,9 @@
-//! Little-endian numbers and length-prefixed blocks: what entries and snapshots are written with.
+//! Little-endian numbers and length-prefixed blocks: what entries and snapshots are written with, and what nodes tell
+//! each other.
 
 use std::io::{self, Read, Write};
+
+pub use crate::entry::{enqueue_entry, handle, put_enqueue_entry, put_handle};
 
 /// Bytes that do not decode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,40 +29,47 @@ pub enum DecodeError {
 
 /// Reads values off the front of a byte slice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Decoder<'a> {
+pub struct Decoder<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// Reads these bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(crate) fn bytes(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+    /// Reads so many bytes.
+    pub fn bytes(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         let (head, rest) = self.rest.split_at_checked(length).ok_or(DecodeError::Short)?;
         self.rest = rest;
         Ok(head)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+    /// Reads a fixed number of bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (head, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Short)?;
         self.rest = rest;
         Ok(*head)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
+    /// Reads a byte.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+    /// Reads a number.
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
+    /// Reads a number.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn bool(&mut self) -> Result<bool, DecodeError> {
+    /// Reads a byte that is 0 or 1.
+    pub fn bool(&mut self) -> Result<bool, DecodeError> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -67,7 +77,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    pub(crate) fn optional_u32(&mut self) -> Result<Option<u32>, DecodeError> {
+    /// Reads a number, if the boolean before it says that there is one.
+    pub fn optional_u32(&mut self) -> Result<Option<u32>, DecodeError> {
         if self.bool()? {
             self.u32().map(Some)
         } else {
@@ -77,7 +88,7 @@ impl<'a> Decoder<'a> {
 
     /// Reads a number of elements of which each takes at least one byte, so that no length can ask for more memory
     /// than the bytes justify.
-    pub(crate) fn count(&mut self) -> Result<usize, DecodeError> {
+    pub fn count(&mut self) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         if count > self.rest.len() {
             Err(DecodeError::Short)
@@ -86,20 +97,24 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    pub(crate) fn block(&mut self) -> Result<&'a [u8], DecodeError> {
+    /// Reads a block behind its length.
+    pub fn block(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.u32()? as usize;
         self.bytes(length)
     }
 
-    pub(crate) fn text(&mut self) -> Result<&'a str, DecodeError> {
+    /// Reads a block that is UTF-8.
+    pub fn text(&mut self) -> Result<&'a str, DecodeError> {
         std::str::from_utf8(self.block()?).map_err(|_| DecodeError::Invalid("text"))
     }
 
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    /// Returns what is not read yet.
+    pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+    /// Says whether everything was read.
+    pub fn finish(self) -> Result<(), DecodeError> {
         if self.rest.is_empty() {
             Ok(())
         } else {
@@ -108,29 +123,54 @@ impl<'a> Decoder<'a> {
     }
 }
 
-pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
+/// Writes a number.
+pub fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-pub(crate) fn put_u64(out: &mut Vec<u8>, value: u64) {
+/// Writes a number.
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-pub(crate) fn put_optional_u32(out: &mut Vec<u8>, value: Option<u32>) {
+/// Writes a number behind a boolean that says whether there is one.
+pub fn put_optional_u32(out: &mut Vec<u8>, value: Option<u32>) {
     out.push(u8::from(value.is_some()));
     value.into_iter().for_each(|value| put_u32(out, value));
 }
 
-pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
+/// Writes a length or count.
+pub fn put_length(out: &mut Vec<u8>, length: usize) {
     put_u32(
         out,
         u32::try_from(length).expect("entries and snapshot sections are bounded below 4 GiB"),
     );
 }
 
-pub(crate) fn put_block(out: &mut Vec<u8>, block: &[u8]) {
+/// Writes a block behind its length.
+pub fn put_block(out: &mut Vec<u8>, block: &[u8]) {
     put_length(out, block.len());
     out.extend_from_slice(block);
+}
+
+/// Writes a value in postcard, as a block. For what is rare: fields cannot be added to it.
+pub fn put_postcard<T: serde::Serialize>(out: &mut Vec<u8>, value: &T) {
+    let bytes = ::postcard::to_allocvec(value).expect("plain values always encode");
+    put_block(out, &bytes);
+}
+
+/// Reads what [`put_postcard`] wrote.
+pub fn postcard<T: serde::de::DeserializeOwned>(decoder: &mut Decoder<'_>) -> Result<T, DecodeError> {
+    ::postcard::from_bytes(decoder.block()?).map_err(|_| DecodeError::Invalid("command"))
+}
+
+/// Reads a count, and so many values.
+pub fn repeat<T>(
+    decoder: &mut Decoder<'_>,
+    mut one: impl FnMut(&mut Decoder<'_>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = decoder.count()?;
+    (0..count).map(|_| one(decoder)).collect()
 }
 
 /// Writes a length-prefixed block to a stream.

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
 
 pub use crate::codec::DecodeError;
-use crate::codec::{Decoder, put_block, put_length, put_optional_u32, put_u32, put_u64};
+use crate::codec::{
+    Decoder, postcard, put_block, put_length, put_optional_u32, put_postcard, put_u32, put_u64, repeat,
+};
 use crate::{AttributeChange, Command, Deduplication, EnqueueEntry, Handle};
 
 const ENTRY_VERSION: u8 = 1;
@@ -351,15 +353,8 @@ fn start_move_task(decoder: &mut Decoder<'_>) -> Result<Command, DecodeError> {
     })
 }
 
-pub(crate) fn repeat<T>(
-    decoder: &mut Decoder<'_>,
-    mut one: impl FnMut(&mut Decoder<'_>) -> Result<T, DecodeError>,
-) -> Result<Vec<T>, DecodeError> {
-    let count = decoder.count()?;
-    (0..count).map(|_| one(decoder)).collect()
-}
-
-fn put_enqueue_entry(out: &mut Vec<u8>, entry: &EnqueueEntry) {
+/// Writes a message to add.
+pub fn put_enqueue_entry(out: &mut Vec<u8>, entry: &EnqueueEntry) {
     out.extend_from_slice(entry.message_id.as_bytes());
     put_u32(out, entry.size_bytes);
     put_optional_u32(out, entry.delay_seconds);
@@ -382,7 +377,8 @@ fn put_enqueue_entry(out: &mut Vec<u8>, entry: &EnqueueEntry) {
     put_block(out, &entry.content);
 }
 
-fn enqueue_entry(decoder: &mut Decoder<'_>) -> Result<EnqueueEntry, DecodeError> {
+/// Reads a message to add.
+pub fn enqueue_entry(decoder: &mut Decoder<'_>) -> Result<EnqueueEntry, DecodeError> {
     Ok(EnqueueEntry {
         message_id: MessageId::from_bytes(decoder.array()?),
         size_bytes: decoder.u32()?,
@@ -409,27 +405,20 @@ fn put_handles(out: &mut Vec<u8>, queue: QueueId, handles: &[Handle]) {
     handles.iter().for_each(|handle| put_handle(out, handle));
 }
 
-pub(crate) fn put_handle(out: &mut Vec<u8>, handle: &Handle) {
+/// Writes what a receipt handle says.
+pub fn put_handle(out: &mut Vec<u8>, handle: &Handle) {
     put_u64(out, handle.queue.0);
     put_u32(out, handle.slot.0);
     put_u64(out, handle.sequence.0);
     put_u64(out, handle.token.0);
 }
 
-pub(crate) fn handle(decoder: &mut Decoder<'_>) -> Result<Handle, DecodeError> {
+/// Reads what a receipt handle says.
+pub fn handle(decoder: &mut Decoder<'_>) -> Result<Handle, DecodeError> {
     Ok(Handle {
         queue: QueueId(decoder.u64()?),
         slot: Slot(decoder.u32()?),
         sequence: Sequence(decoder.u64()?),
         token: LeaseToken(decoder.u64()?),
     })
-}
-
-fn put_postcard<T: serde::Serialize>(out: &mut Vec<u8>, value: &T) {
-    let bytes = ::postcard::to_allocvec(value).expect("plain values always encode");
-    put_block(out, &bytes);
-}
-
-fn postcard<T: serde::de::DeserializeOwned>(decoder: &mut Decoder<'_>) -> Result<T, DecodeError> {
-    ::postcard::from_bytes(decoder.block()?).map_err(|_| DecodeError::Invalid("command"))
 }

@@ -15,7 +15,7 @@
 mod attempts;
 pub mod attributes;
 mod chunked;
-mod codec;
+pub mod codec;
 mod column;
 pub mod command;
 mod commands;

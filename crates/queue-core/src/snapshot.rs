@@ -14,9 +14,9 @@ use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp,
 use crate::attempts::{Attempt, Attempts};
 use crate::attributes::QueueAttributes;
 use crate::codec::{DecodeError, Decoder, put_block, put_length, put_u32, put_u64, read_block, write_block};
+use crate::codec::{handle, put_handle, repeat};
 use crate::cow::{CowDeque, CowVec};
 use crate::deduplication::{Accepted, Memory};
-use crate::entry::{handle, put_handle, repeat};
 use crate::group::{Group, Groups};
 use crate::header::{Delivery, Header, NO_GROUP};
 use crate::history::{self, Histories, History};

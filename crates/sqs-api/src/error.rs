@@ -135,6 +135,9 @@ pub(crate) enum ApiError {
     /// The server has just started and is reading its journal.
     #[error("The server is starting. Try again.")]
     Recovering,
+    /// No node of the cluster leads.
+    #[error("No node of the cluster leads at the moment. Try again.")]
+    NoLeader,
     /// A mistake of ours.
     #[error("The server made a mistake; its log names this request.")]
     Internal,
@@ -175,6 +178,7 @@ impl ApiError {
             BrokerError::Unknown => Self::OutcomeUnknown,
             BrokerError::Stopping => Self::Stopping,
             BrokerError::Recovering => Self::Recovering,
+            BrokerError::NoLeader => Self::NoLeader,
         }
     }
 
@@ -279,9 +283,12 @@ impl ApiError {
                 AuthError::SignatureDoesNotMatch(_) => Code::SignatureDoesNotMatch,
                 AuthError::RequestExpired(_) => Code::RequestExpired,
             },
-            Self::Overloaded | Self::NoRoom | Self::OutcomeUnknown | Self::Stopping | Self::Recovering => {
-                Code::ServiceUnavailable
-            }
+            Self::Overloaded
+            | Self::NoRoom
+            | Self::OutcomeUnknown
+            | Self::Stopping
+            | Self::Recovering
+            | Self::NoLeader => Code::ServiceUnavailable,
             Self::Internal => Code::InternalFailure,
         }
     }
@@ -550,5 +557,6 @@ mod tests {
         assert_eq!(Code::OverLimit.wire().fault(), "Sender");
         assert_eq!(Code::ServiceUnavailable.wire().fault(), "Receiver");
         assert_eq!(ApiError::from(BrokerError::Unknown).code().wire().status, 503);
+        assert_eq!(ApiError::from(BrokerError::NoLeader).code().wire().status, 503);
     }
 }

@@ -27,11 +27,15 @@ mod conservation;
 #[cfg(test)]
 mod failing;
 #[cfg(test)]
+mod forwarded;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod node;
 #[cfg(test)]
 mod polls;
+#[cfg(test)]
+mod reigns;
 #[cfg(test)]
 mod repair;
 #[cfg(test)]
@@ -39,13 +43,19 @@ mod requests;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]
+mod routed;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod served;
 #[cfg(test)]
+mod shared_log;
+#[cfg(test)]
 mod store;
 #[cfg(test)]
 mod takes;
+#[cfg(test)]
+mod three_nodes;
 #[cfg(test)]
 mod timers;
 #[cfg(test)]

@@ -253,6 +253,7 @@ pub(crate) fn received(reply: Reply) -> Vec<Taken> {
         | Reply::Refused(_)
         | Reply::Unknown
         | Reply::NoRoom
+        | Reply::NotLeader { .. }
         | Reply::NotTaken => panic!("messages, not {reply:?}"),
     }
 }

@@ -86,7 +86,7 @@ fn waiters_that_were_woken_for_nothing_keep_their_order() {
 fn the_wait_of_the_request_goes_before_the_wait_of_the_queue() {
     let mut node = Node::with(&[create("q", &[AttributeChange::ReceiveMessageWaitTimeSeconds(3)])]);
     let mut own = node.receive("q", 0);
-    own.wait_seconds = None;
+    own.wait = None;
     let own = node.submit(Request::Receive(own));
     let short = node.poll("q", 0);
     let long = node.poll("q", 5);

@@ -1,5 +1,7 @@
 //! Short ways to write requests.
 
+use std::time::Duration;
+
 use broker::{Receive, Request, WaiterId};
 use queue_core::{AttributeChange, Deduplication, EnqueueEntry, Handle, RedrivePolicy};
 use types::{MessageId, QueueKey, TenantId};
@@ -81,7 +83,7 @@ pub(crate) fn receive(waiter: u64, name: &str, wait_seconds: u32) -> Receive {
         key: key(name),
         max: 1,
         visibility_timeout_seconds: None,
-        wait_seconds: Some(wait_seconds),
+        wait: Some(Duration::from_secs(wait_seconds.into())),
         attempt: None,
     }
 }

@@ -192,5 +192,6 @@ fn options() -> BrokerOptions {
         clock: std::sync::Arc::new(OsClock),
         random: std::sync::Arc::new(OsRandom),
         observer: std::sync::Arc::new(NoObserver),
+        leader: None,
     }
 }

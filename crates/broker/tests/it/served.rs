@@ -97,6 +97,7 @@ impl Served {
             // A second process must not draw the keys of the first one again.
             random: Arc::new(SeededRandom::new(disk.nonce().unwrap())),
             observer: counts.clone(),
+            leader: None,
         };
         let log = LocalOptions {
             first_segment_bytes: settings.segment_bytes,

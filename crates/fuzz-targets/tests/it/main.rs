@@ -108,6 +108,11 @@ fn content() {
 }
 
 #[test]
+fn forwarded() {
+    run("forwarded");
+}
+
+#[test]
 fn journal_entry() {
     run("journal_entry");
 }
@@ -193,6 +198,12 @@ fn seeds_get_to_what_they_are_for() {
         assert!(count > 0, "no input of {target} is accepted");
     };
     accepted("content", &|input| queue_core::Content::decode(input).is_ok());
+    accepted("forwarded", &|input| {
+        broker::decode_request(input).is_ok() && broker::decode_reply(input).is_err()
+    });
+    accepted("forwarded", &|input| {
+        broker::decode_reply(input).is_ok() && broker::decode_request(input).is_err()
+    });
     accepted("journal_entry", &|input| queue_core::Entry::decode(input).is_ok());
     accepted("snapshot", &|mut input| {
         queue_core::Partition::restore(&mut input).is_ok()

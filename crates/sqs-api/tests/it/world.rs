@@ -188,6 +188,7 @@ fn start(clock: Arc<ManualClock>, disk: Arc<dyn Disk>) -> (Broker, JoinHandle<()
         clock,
         random: Arc::new(SeededRandom::new(1)),
         observer: Arc::new(NoObserver),
+        leader: None,
     };
     let local = LocalOptions {
         first_segment_bytes: 256 << 10,
