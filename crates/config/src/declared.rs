@@ -2,6 +2,11 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::duration::{duration_text, parse_duration};
+use crate::node_address::NodeAddress;
+use crate::secret;
 
 /// An option as it is declared, once.
 #[derive(Debug)]
@@ -55,6 +60,38 @@ pub enum Kind {
     Bytes(RangeInclusive<u64>),
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// True or false; a flag of it may have no value.
+    Boolean,
+    /// A time, as in `500ms` or `1h30m`.
+    Duration(RangeInclusive<Duration>),
+    /// The address of a node of a cluster.
+    NodeAddress,
+    /// Addresses of nodes: a list in the file, and elsewhere a text with commas.
+    NodeAddresses,
+    /// A text that is never shown, or where it is.
+    Secret,
+}
+
+impl Kind {
+    /// Whether two texts of this kind mean the same.
+    pub(crate) fn is_same(&self, one: &str, other: &str) -> bool {
+        fn alike<T: PartialEq>(parse: impl Fn(&str) -> Option<T>, one: &str, other: &str) -> bool {
+            parse(one).is_some_and(|value| parse(other) == Some(value))
+        }
+        one == other
+            || match self {
+                Self::Duration(_) => alike(parse_duration, one, other),
+                Self::NodeAddress => alike(NodeAddress::parse, one, other),
+                Self::NodeAddresses => alike(NodeAddress::parse_list, one, other),
+                Self::Switch
+                | Self::Text(_)
+                | Self::Number { .. }
+                | Self::Bytes(_)
+                | Self::Choice(_)
+                | Self::Boolean
+                | Self::Secret => false,
+            }
+    }
 }
 
 impl Declared {
@@ -71,6 +108,22 @@ impl Declared {
         doc: "",
         since: "0.1",
     };
+
+    /// Returns what may be shown of a text of this option.
+    pub(crate) fn shown<'a>(&self, text: &'a str) -> &'a str {
+        match self.kind {
+            Kind::Secret => secret::masked(text),
+            Kind::Switch
+            | Kind::Text(_)
+            | Kind::Number { .. }
+            | Kind::Bytes(_)
+            | Kind::Choice(_)
+            | Kind::Boolean
+            | Kind::Duration(_)
+            | Kind::NodeAddress
+            | Kind::NodeAddresses => text,
+        }
+    }
 
     /// Returns the first sentence of the documentation.
     pub(crate) fn summary(&self) -> &'static str {
@@ -114,6 +167,24 @@ impl fmt::Display for Kind {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 write!(f, "one of {}", quoted.join(", "))
             }
+            Self::Boolean => f.write_str("true or false"),
+            Self::Duration(range) => {
+                let (least, most) = (duration_text(*range.start()), duration_text(*range.end()));
+                write!(
+                    f,
+                    "a time from {least} to {most}, such as \"500ms\", \"2s\" or \"1h30m\""
+                )
+            }
+            Self::NodeAddress => f.write_str(
+                "a host and a port from 1 to 65535, such as \"node-1:7901\"; a host alone has port 7901",
+            ),
+            Self::NodeAddresses => f.write_str(
+                "hosts with ports, in the file a list such as [\"node-1:7901\", \"node-2:7901\"], and elsewhere \
+                 with commas between them, such as \"node-1:7901,node-2:7901\"",
+            ),
+            Self::Secret => f.write_str(
+                "a text, \"file:PATH\" to read it from a file, or \"env:NAME\" to read it from a variable",
+            ),
         }
     }
 }

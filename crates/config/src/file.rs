@@ -16,8 +16,8 @@ const KEY_TABLES: &str = "key";
 /// The fields of such a table.
 pub(crate) const KEY_FIELDS: [&str; 3] = ["account", "access_key_id", "secret_access_key"];
 
-/// What a file says.
-#[derive(Debug, Default)]
+/// What a file says, secrets among it: nothing of it has a `Debug` that would print them.
+#[derive(Default)]
 pub(crate) struct File {
     /// Options by name.
     pub(crate) options: BTreeMap<&'static str, FileValue>,
@@ -26,24 +26,15 @@ pub(crate) struct File {
 }
 
 /// A text with its place.
-#[derive(Debug)]
 pub(crate) struct FileValue {
     pub(crate) text: String,
     pub(crate) origin: Origin,
 }
 
-/// The fields of one access key. Its `Debug` would print a secret, so it has none of its fields.
+/// The fields of one access key.
 pub(crate) struct KeyTable {
     pub(crate) fields: BTreeMap<&'static str, FileValue>,
     pub(crate) origin: Origin,
-}
-
-impl std::fmt::Debug for KeyTable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyTable")
-            .field("origin", &self.origin)
-            .finish_non_exhaustive()
-    }
 }
 
 struct Reader<'a> {
@@ -170,7 +161,20 @@ impl Reader<'_> {
             (Kind::Number { .. } | Kind::Bytes(_), DeValue::Integer(number)) if number.radix() == 10 => {
                 Ok(number.as_str().to_owned())
             }
-            (Kind::Text(_) | Kind::Choice(_) | Kind::Bytes(_), DeValue::String(text)) => Ok(text.to_string()),
+            (
+                Kind::Text(_)
+                | Kind::Choice(_)
+                | Kind::Bytes(_)
+                | Kind::Duration(_)
+                | Kind::NodeAddress
+                | Kind::Secret,
+                DeValue::String(text),
+            ) => Ok(text.to_string()),
+            (Kind::Boolean, DeValue::Boolean(value)) => Ok(value.to_string()),
+            (Kind::NodeAddresses, DeValue::Array(list)) if list.iter().all(is_text) => {
+                let texts: Vec<&str> = list.iter().filter_map(|item| item.get_ref().as_str()).collect();
+                Ok(texts.join(","))
+            }
             (_, other) => Err(ConfigError::new(
                 format!("{} is of the wrong type", option.name),
                 format!("it is {}, and must be {}", type_of(other), option.kind),
@@ -255,6 +259,10 @@ fn hint_for_top_key(key: &str) -> String {
         }
     }
     "see the reference of options".to_owned()
+}
+
+fn is_text(value: &Spanned<DeValue<'_>>) -> bool {
+    value.get_ref().is_str()
 }
 
 fn type_of(value: &DeValue<'_>) -> &'static str {

@@ -20,7 +20,15 @@ impl Flags {
             match option.kind {
                 Kind::Switch if matches.get_flag(flag) => flags.set(flag, "true"),
                 Kind::Switch => {}
-                Kind::Text(_) | Kind::Number { .. } | Kind::Bytes(_) | Kind::Choice(_) => {
+                Kind::Text(_)
+                | Kind::Number { .. }
+                | Kind::Bytes(_)
+                | Kind::Choice(_)
+                | Kind::Boolean
+                | Kind::Duration(_)
+                | Kind::NodeAddress
+                | Kind::NodeAddresses
+                | Kind::Secret => {
                     if let Some(text) = matches.get_one::<String>(flag) {
                         flags.set(flag, text);
                     }
@@ -79,7 +87,15 @@ fn argument(option: &'static Declared) -> Option<Arg> {
         .long_help(format!("{}{notes}", option.doc));
     Some(match option.kind {
         Kind::Switch => argument.action(ArgAction::SetTrue),
-        Kind::Text(_) => argument.value_name("TEXT"),
+        Kind::Boolean => argument
+            .value_name("true|false")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+        Kind::Text(_) | Kind::Secret => argument.value_name("TEXT"),
+        Kind::Duration(_) => argument.value_name("TIME"),
+        Kind::NodeAddress => argument.value_name("HOST:PORT"),
+        Kind::NodeAddresses => argument.value_name("HOST:PORT,…"),
         Kind::Number { .. } | Kind::Bytes(_) => argument.value_name("N"),
         Kind::Choice(_) => argument.value_name("WORD"),
     })
@@ -90,7 +106,7 @@ mod tests {
     use clap::Command;
 
     use super::*;
-    use crate::table::{DEV, LIMITS, PORT};
+    use crate::table::{DEV, LIMITS, PORT, cluster};
 
     #[test]
     fn clap_takes_the_flags_of_the_table() {
@@ -103,5 +119,21 @@ mod tests {
         assert_eq!(flags.of(&DEV), Some("true"));
         assert_eq!(flags.of(&PORT), Some("x"));
         assert_eq!(flags.of(&LIMITS), None);
+        let preferred = |given: &[&str]| {
+            let command = Command::new("serve").args(arguments());
+            let matches = command.try_get_matches_from(given).unwrap();
+            Flags::from_matches(&matches)
+                .of(&cluster::PREFERRED_LEADER)
+                .map(str::to_owned)
+        };
+        assert_eq!(preferred(&["serve"]), None);
+        assert_eq!(
+            preferred(&["serve", "--cluster-preferred-leader"]).as_deref(),
+            Some("true")
+        );
+        assert_eq!(
+            preferred(&["serve", "--cluster-preferred-leader=false", "--dev"]).as_deref(),
+            Some("false")
+        );
     }
 }

@@ -1,7 +1,6 @@
 //! Access keys from the file's `[[key]]` tables.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use auth::{Key, Secret};
 
@@ -9,6 +8,7 @@ use crate::error::ConfigError;
 use crate::file::{FileValue, KeyTable};
 use crate::options::{Environment, ReadFile};
 use crate::origin::Origin;
+use crate::secret;
 
 /// Longest access key id, as AWS has it.
 const ACCESS_KEY_ID_BYTES_MAX: usize = 128;
@@ -37,10 +37,18 @@ pub(crate) fn check(
             .at(other.clone())
             .at(id.origin.clone()));
         }
+        let secret = field(table, "secret_access_key")?;
+        let text = secret::read(
+            "a secret_access_key",
+            &secret.text,
+            &secret.origin,
+            environment,
+            read_file,
+        )?;
         keys.push(Key {
             tenant,
             access_key_id: id.text.clone(),
-            secret: secret(field(table, "secret_access_key")?, environment, read_file)?,
+            secret: Secret::new(text.as_str()),
         });
     }
     Ok(keys)
@@ -74,34 +82,4 @@ fn access_key_id(table: &KeyTable) -> Result<&FileValue, ConfigError> {
         "access_key_id = \"AKIDEXAMPLE\"",
     )
     .at(id.origin.clone()))
-}
-
-/// Reads a secret: as it stands, from `file:PATH`, or from `env:NAME`. No error shows it.
-fn secret(
-    value: &FileValue,
-    environment: Environment<'_>,
-    read_file: ReadFile<'_>,
-) -> Result<Secret, ConfigError> {
-    let refuse = |cause: String, hint: &str| {
-        ConfigError::new("a secret_access_key cannot be read", cause, hint).at(value.origin.clone())
-    };
-    let text = if let Some(path) = value.text.strip_prefix("file:") {
-        read_file(Path::new(path))
-            .map_err(|error| refuse(format!("{path}: {error}"), "make the file readable to the server"))?
-    } else if let Some(name) = value.text.strip_prefix("env:") {
-        environment(name).ok_or_else(|| {
-            refuse(
-                format!("the environment variable {name} is not set"),
-                "set the variable",
-            )
-        })?
-    } else {
-        value.text.clone()
-    };
-    // Editors and `echo` end a file with a line break that is not part of the secret.
-    let secret = Secret::new(text.trim_end_matches(['\r', '\n']));
-    if secret.is_empty() {
-        return Err(refuse("it is empty".to_owned(), "give the key a secret"));
-    }
-    Ok(secret)
 }

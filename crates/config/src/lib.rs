@@ -7,24 +7,33 @@
 
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod declared;
+mod duration;
+mod election_silence;
 mod error;
 mod file;
 mod flags;
 mod keys;
+mod node_address;
 mod options;
 mod origin;
 mod raw;
 mod reference;
+mod secret;
 mod table;
 
+pub use cluster::{ClusterOptions, ClusterSecurity};
 pub use declared::{Alias, Declared, Kind};
+pub use election_silence::ElectionSilence;
 pub use error::ConfigError;
 pub use flags::{Flags, arguments};
+pub use node_address::NodeAddress;
 pub use options::{
     AuthOptions, BrokerOptions, Environment, Fsync, Limits, LogFormat, LogOptions, Options, ReadFile,
     ServerOptions, StoreOptions, load, load_from_process,
 };
 pub use origin::{Origin, Setting};
 pub use reference::render_reference;
+pub use secret::ClusterSecret;
 pub use table::OPTIONS;

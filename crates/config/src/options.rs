@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use auth::Key;
 use types::Region;
 
+use crate::cluster::{self, ClusterOptions};
 use crate::error::ConfigError;
 use crate::file::{self, File};
 use crate::flags::Flags;
@@ -30,6 +31,8 @@ pub struct Options {
     pub store: StoreOptions,
     /// Limits of the partition owners.
     pub broker: BrokerOptions,
+    /// The cluster that the server is a node of; `None` for a server alone.
+    pub cluster: Option<ClusterOptions>,
     /// Whose requests are accepted.
     pub auth: AuthOptions,
     /// What is logged.
@@ -182,11 +185,14 @@ pub fn load(
         })?,
         format: raw.choice(&table::LOG_FORMAT, [LogFormat::Text, LogFormat::Json])?,
     };
+    let mut warnings = warnings(&auth, &store);
+    let cluster = cluster::check(&raw, environment, read_file, &mut warnings)?;
     Ok(Options {
-        warnings: warnings(&auth, &store),
+        warnings,
         server,
         store,
         broker,
+        cluster,
         auth,
         log,
         settings: raw.into_settings(),

@@ -1,6 +1,9 @@
 //! Raw options: of each the text that won, with its origin. The typed readers turn texts into values.
 
+use std::time::Duration;
+
 use crate::declared::{Declared, Kind, parse_bytes, parse_number};
+use crate::duration::parse_duration;
 use crate::error::{ConfigError, did_you_mean};
 use crate::file::File;
 use crate::flags::Flags;
@@ -8,8 +11,7 @@ use crate::options::Environment;
 use crate::origin::{Origin, Setting};
 use crate::table::{DEV, OPTIONS};
 
-/// The texts of all options.
-#[derive(Debug)]
+/// The texts of all options. Secrets are among them, so it has no `Debug`.
 pub(crate) struct Raw {
     settings: Vec<Setting>,
 }
@@ -52,8 +54,13 @@ impl Raw {
         Ok(Self { settings })
     }
 
+    /// Returns what may be shown: the texts without secrets.
     pub(crate) fn into_settings(self) -> Vec<Setting> {
-        self.settings
+        let mut settings = self.settings;
+        for setting in &mut settings {
+            setting.text = setting.option.shown(&setting.text).to_owned();
+        }
+        settings
     }
 
     fn setting(&self, option: &Declared) -> &Setting {
@@ -74,6 +81,55 @@ impl Raw {
         Some(self.setting(option).text.as_str()).filter(|text| !text.is_empty())
     }
 
+    /// Returns the text of an option that somebody set, even if to nothing.
+    pub(crate) fn given(&self, option: &Declared) -> Option<&str> {
+        let setting = self.setting(option);
+        (setting.origin != Origin::Default).then_some(setting.text.as_str())
+    }
+
+    /// Returns the options of a section that somebody set to something else than their default.
+    pub(crate) fn asked_for(&self, section: &str) -> impl Iterator<Item = &'static Declared> {
+        let is_asked_for = move |setting: &&Setting| {
+            setting.option.name.split('.').next() == Some(section)
+                && setting.origin != Origin::Default
+                && setting.text != setting.option.default.unwrap_or_default()
+        };
+        self.settings
+            .iter()
+            .filter(is_asked_for)
+            .map(|setting| setting.option)
+    }
+
+    /// Returns the variable of another program that set the option, if one did.
+    pub(crate) fn alias(&self, option: &Declared) -> Option<&'static str> {
+        match self.setting(option).origin {
+            Origin::Environment(variable) if option.variable != Some(variable) => Some(variable),
+            Origin::Default | Origin::File { .. } | Origin::Environment(_) | Origin::Flag(_) => None,
+        }
+    }
+
+    /// Does [`Raw::parse`] with an option that somebody set.
+    pub(crate) fn parse_given<T>(
+        &self,
+        option: &Declared,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        self.given(option).map(|_| self.parse(option, parse)).transpose()
+    }
+
+    pub(crate) fn boolean(&self, option: &Declared) -> Result<bool, ConfigError> {
+        self.parse(option, |text| text.parse().ok())
+    }
+
+    pub(crate) fn duration(&self, option: &Declared) -> Result<Duration, ConfigError> {
+        self.parse(option, |text| {
+            let Kind::Duration(range) = &option.kind else {
+                return None;
+            };
+            parse_duration(text).filter(|time| range.contains(time))
+        })
+    }
+
     /// Returns what a function makes of the option's text; one that it cannot read is refused.
     pub(crate) fn parse<T>(
         &self,
@@ -88,7 +144,14 @@ impl Raw {
             let (number, range) = match &option.kind {
                 Kind::Number { range, .. } => (parse_number(text)?, range),
                 Kind::Bytes(range) => (parse_bytes(text)?, range),
-                Kind::Switch | Kind::Text(_) | Kind::Choice(_) => return None,
+                Kind::Switch
+                | Kind::Text(_)
+                | Kind::Choice(_)
+                | Kind::Boolean
+                | Kind::Duration(_)
+                | Kind::NodeAddress
+                | Kind::NodeAddresses
+                | Kind::Secret => return None,
             };
             range
                 .contains(&number)
@@ -117,13 +180,22 @@ impl Raw {
         let setting = self.setting(option);
         let near = match option.kind {
             Kind::Choice(words) => did_you_mean(&setting.text, words.iter().copied()),
-            Kind::Switch | Kind::Text(_) | Kind::Number { .. } | Kind::Bytes(_) => None,
+            Kind::Boolean => did_you_mean(&setting.text, ["true", "false"]),
+            Kind::Switch
+            | Kind::Text(_)
+            | Kind::Number { .. }
+            | Kind::Bytes(_)
+            | Kind::Duration(_)
+            | Kind::NodeAddress
+            | Kind::NodeAddresses
+            | Kind::Secret => None,
         };
         let hint = near.unwrap_or_else(|| match option.default {
             Some(default) => format!("leave it out for the default, {default}"),
             None => "leave it out".to_owned(),
         });
-        let what = format!("{} cannot be \"{}\"", option.name, setting.text.escape_debug());
+        let shown = option.shown(&setting.text).escape_debug();
+        let what = format!("{} cannot be \"{shown}\"", option.name);
         ConfigError::new(what, format!("it must be {}", option.kind), hint).at(setting.origin.clone())
     }
 }
@@ -162,11 +234,13 @@ fn from_environment(
     let Some((variable, text)) = given.next() else {
         return Ok(None);
     };
-    if let Some((other, other_text)) = given.find(|(_, other_text)| *other_text != text) {
+    if let Some((other, other_text)) = given.find(|(_, other_text)| !option.kind.is_same(&text, other_text)) {
         return Err(ConfigError::new(
             format!(
-                "{} is set twice: to \"{text}\" and to \"{other_text}\"",
-                option.name
+                "{} is set twice: to \"{}\" and to \"{}\"",
+                option.name,
+                option.shown(&text),
+                option.shown(&other_text)
             ),
             "two variables of the same meaning disagree, and either could be the one that is meant",
             format!("unset {other}"),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::declared::{Declared, Kind};
-use crate::table::OPTIONS;
+use crate::table::{self, OPTIONS};
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -45,6 +45,13 @@ Without `--dev` only requests signed with one of the keys are accepted, and a se
 not start without a key. Since 0.1.
 ";
 
+const WITHOUT_EFFECT: &str = "
+## Variables without effect
+
+These of other programs are taken note of in the log, and change nothing:
+
+";
+
 /// Returns the reference page, in Markdown.
 pub fn render_reference() -> String {
     let mut page = INTRODUCTION.to_owned();
@@ -63,6 +70,10 @@ pub fn render_reference() -> String {
         section(&mut page, option);
     }
     page += KEYS;
+    page += WITHOUT_EFFECT;
+    for (variable, reason) in table::cluster::WITHOUT_EFFECT {
+        write_to(&mut page, &format!("- `{variable}`: {reason}.\n"));
+    }
     page
 }
 
@@ -103,9 +114,15 @@ fn section(page: &mut String, option: &Declared) {
 fn flag_of(option: &Declared) -> Option<String> {
     let flag = option.flag?;
     Some(match option.kind {
-        Kind::Switch => format!("--{flag}"),
+        Kind::Switch | Kind::Boolean => format!("--{flag}"),
         Kind::Choice(words) => format!("--{flag} {}", words.join("\\|")),
-        Kind::Text(_) | Kind::Number { .. } | Kind::Bytes(_) => format!("--{flag} …"),
+        Kind::Text(_)
+        | Kind::Number { .. }
+        | Kind::Bytes(_)
+        | Kind::Duration(_)
+        | Kind::NodeAddress
+        | Kind::NodeAddresses
+        | Kind::Secret => format!("--{flag} …"),
     })
 }
 

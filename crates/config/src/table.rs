@@ -1,5 +1,7 @@
 //! The table of options. A new option is a new entry here, a line in [`OPTIONS`] and a typed field in `options`.
 
+pub(crate) mod cluster;
+
 use crate::declared::{Alias, Declared, Kind};
 
 const PORT_RANGE: Kind = Kind::Number {
@@ -267,7 +269,7 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 23] = [
+pub static OPTIONS: [&Declared; 35] = [
     &DEV,
     &CONFIG,
     &BIND,
@@ -289,6 +291,18 @@ pub static OPTIONS: [&Declared; 23] = [
     &DEDUPLICATION_IDS_MAX,
     &BYTES_IN_FLIGHT_MAX,
     &TENANT_BYTES_IN_FLIGHT_MAX,
+    &cluster::LISTEN,
+    &cluster::ADVERTISE,
+    &cluster::SEEDS,
+    &cluster::SECRET,
+    &cluster::SECRET_PREVIOUS,
+    &cluster::ALLOW_INSECURE,
+    &cluster::TLS_CA,
+    &cluster::TLS_CERT,
+    &cluster::TLS_KEY,
+    &cluster::ELECTION_SILENCE,
+    &cluster::REPLICATE_TIMEOUT,
+    &cluster::PREFERRED_LEADER,
     &LOG_LEVEL,
     &LOG_FORMAT,
 ];

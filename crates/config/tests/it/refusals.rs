@@ -3,7 +3,7 @@
 use crate::process::{KEY, Process, refusal};
 
 #[track_caller]
-fn check(process: &Process, parts: &[&str]) {
+pub(crate) fn check(process: &Process, parts: &[&str]) {
     let text = refusal(process);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
