@@ -1,0 +1,20 @@
+//! Several nodes as one: nothing that a quorum of them acknowledged is lost.
+//!
+//! openraft decides what is committed; nothing of it is visible outside this crate. Its log and vote lie in the journal's
+//! segments, its messages travel over [`link`]s of our own, and its state machine hands committed entries, in order, to
+//! the owner of the partition, which alone answers clients.
+
+#![forbid(unsafe_code)]
+
+mod cluster;
+mod driver;
+mod forming;
+pub mod link;
+mod messages;
+mod node;
+mod raft;
+
+pub use cluster::{Cluster, OpenError, Settings, World};
+pub use driver::ClusterJournal;
+pub use node::{ElectionSilence, Node, NodeError, NodeOptions, Role, View};
+pub use raft::network::{CallError, Calling, Kind, Peers};

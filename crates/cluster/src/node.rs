@@ -1,0 +1,388 @@
+//! One node of a cluster: its Raft, and what can be asked of it from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use journal::{ReplicatedLog, StoredCopies};
+use openraft::async_runtime::instant::Instant as _;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::{ChangeMembers, Config, ServerState, SnapshotPolicy};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tracing::{info, warn};
+use types::LogIndex;
+
+use crate::driver::{ClusterJournal, Deliveries, Office, Shared};
+use crate::raft::codec::Mark;
+use crate::raft::log_store::LogStore;
+use crate::raft::machine::Machine;
+use crate::raft::network::{self, Kind, Network, Peers};
+use crate::raft::sync::Inbound;
+use crate::raft::types::{Member, Raft};
+
+/// Entries that stay in the log behind a snapshot, for followers that are a little behind.
+const ENTRIES_KEPT: u64 = 1_024;
+/// Most entries of one request; their bytes are limited as well.
+const APPEND_ENTRIES_MAX: u64 = 256;
+/// A leader looks so many times in a lease whether it still has a quorum behind it, and proposals are late.
+const LOOKS_PER_LEASE: u32 = 8;
+/// The lease of a node that alone has a vote: nobody else can be elected.
+const ALONE: Duration = Duration::from_secs(3_600);
+
+/// How long no leader may be heard before a node stands for election: between the two, by chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ElectionSilence {
+    /// The shortest silence.
+    pub low: Duration,
+    /// The longest silence.
+    pub high: Duration,
+}
+
+impl Default for ElectionSilence {
+    fn default() -> Self {
+        Self {
+            low: Duration::from_millis(900),
+            high: Duration::from_millis(1_200),
+        }
+    }
+}
+
+impl ElectionSilence {
+    /// openraft stands after its longest time-out and a random one between the shortest and the longest.
+    fn timeouts(self) -> (Duration, Duration) {
+        let max = self.high / 2;
+        (self.low.saturating_sub(max), max)
+    }
+}
+
+/// How a node takes part.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// The random id that it takes if its directory was never used.
+    pub fresh_id: u64,
+    /// When it stands for election.
+    pub election_silence: ElectionSilence,
+    /// How long a batch may take to reach a quorum before its outcome counts as unknown.
+    pub replicate_timeout: Duration,
+}
+
+/// Why a node could not do what was asked of it.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The settings do not fit together.
+    #[error("the settings of the cluster do not fit together: {0}")]
+    Settings(String),
+    /// The log cannot be used.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Raft refused, or has ended.
+    #[error("{0}")]
+    Raft(String),
+}
+
+fn raft_error(error: impl std::fmt::Display) -> NodeError {
+    NodeError::Raft(error.to_string())
+}
+
+/// What a node is in its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It proposes.
+    Leader,
+    /// It follows a leader, or waits for one.
+    Follower,
+    /// It stands for election.
+    Candidate,
+    /// It follows and has no vote.
+    Learner,
+}
+
+/// A node's own view of its cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// This node.
+    pub id: u64,
+    /// What it is.
+    pub role: Role,
+    /// The term that it knows of.
+    pub term: u64,
+    /// The leader that it knows of. On a leader itself, only while it has a quorum behind it.
+    pub leader: Option<u64>,
+    /// Since when, in milliseconds of Unix time, this node has known of that leader; 0 without one.
+    pub leader_since_millis: u64,
+    /// Whether this node leads with a quorum behind it, or hears one that leads.
+    pub has_quorum: bool,
+    /// The last entry that is applied here.
+    pub applied: u64,
+    /// All nodes with their addresses, and whether each has a vote.
+    pub members: BTreeMap<u64, (String, bool)>,
+}
+
+/// A node. Clones are the same node.
+#[derive(Clone)]
+pub struct Node {
+    raft: Raft,
+    store: LogStore,
+    office: Arc<Office>,
+    inbound: Arc<Inbound>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("id", self.raft.node_id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Starts a node on the log that it has, in `runtime`; `copies` are those that opening the log found. The journal is for the owner, who has the state of the log's
+    /// snapshot. Blocks until the log is read, so it must not be called on a thread of a runtime.
+    pub fn start(
+        options: &NodeOptions,
+        mut log: ReplicatedLog,
+        copies: Vec<StoredCopies>,
+        peers: Arc<dyn Peers>,
+        runtime: &Handle,
+    ) -> Result<(Self, ClusterJournal), NodeError> {
+        let (min, max) = options.election_silence.timeouts();
+        let config = Arc::new(config(min, max)?);
+        let deliveries = Arc::new(Deliveries::default());
+        let office = Arc::new(Office::default());
+        let mark = match Mark::decode(log.mark()).map_err(io::Error::from)? {
+            Some(mark) => mark,
+            None => {
+                let mark = Mark {
+                    node: options.fresh_id.max(1),
+                    cluster: None,
+                    vote: None,
+                };
+                log.set_mark(&mark.encode())
+                    .and_then(|()| log.sync())
+                    .map_err(io::Error::other)?;
+                mark
+            }
+        };
+        let snapshot = log.snapshot().cloned();
+        let snapshot = snapshot.as_ref();
+        let (store, _writer) = LogStore::start(log, mark)?;
+        let id = mark.node;
+        let shared = Arc::clone(store.shared());
+        let machine = Machine::new(Arc::clone(&shared), Arc::clone(&deliveries), id, snapshot)?;
+        let network = Network {
+            peers,
+            store: Arc::clone(&shared),
+        };
+        let raft = runtime
+            .block_on(Raft::new(id, config, network, store.clone(), machine))
+            .map_err(raft_error)?;
+        let watcher = Watcher {
+            raft: raft.clone(),
+            office: Arc::clone(&office),
+            deliveries: Arc::clone(&deliveries),
+            // A follower keeps from electing another for the longest time-out; clocks may run a little apart.
+            lease: max * 3 / 4,
+        };
+        runtime.spawn(watcher.run());
+        let applied = snapshot.map_or(LogIndex(0), |snapshot| snapshot.id.index);
+        let journal = ClusterJournal::new(
+            raft.clone(),
+            runtime.clone(),
+            Shared {
+                store: shared,
+                deliveries,
+                office: Arc::clone(&office),
+            },
+            options.replicate_timeout,
+            applied,
+            copies,
+        );
+        Ok((
+            Self {
+                raft,
+                store,
+                office,
+                inbound: Arc::default(),
+            },
+            journal,
+        ))
+    }
+
+    /// Returns its id.
+    pub fn id(&self) -> u64 {
+        *self.raft.node_id()
+    }
+
+    /// Returns the id of its cluster; none if it never was in one.
+    pub fn cluster(&self) -> Option<[u8; 16]> {
+        self.store.mark().cluster
+    }
+
+    /// Makes it a node of this cluster, durably. Not once it is a member of another.
+    pub async fn adopt(&self, cluster: [u8; 16]) -> Result<(), NodeError> {
+        Ok(self.store.set_cluster(cluster).await?)
+    }
+
+    /// Answers what another node asks.
+    pub async fn answer(&self, kind: Kind, body: Bytes) -> io::Result<Bytes> {
+        network::answer(&self.raft, self.store.shared(), &self.inbound, kind, body).await
+    }
+
+    /// Forms a new cluster of these nodes, each with its address; once, on one fresh node.
+    pub async fn form(&self, members: BTreeMap<u64, String>) -> Result<(), NodeError> {
+        let members: BTreeMap<_, _> = members
+            .into_iter()
+            .map(|(id, address)| (id, Member { address }))
+            .collect();
+        self.raft.initialize(members).await.map_err(raft_error)
+    }
+
+    /// Whether this node belongs to a cluster.
+    pub async fn is_member(&self) -> Result<bool, NodeError> {
+        self.raft.is_initialized().await.map_err(raft_error)
+    }
+
+    /// Adds a node that follows without a vote, and waits until it has caught up. Only the leader can.
+    pub async fn add_learner(&self, id: u64, address: String) -> Result<(), NodeError> {
+        let added = self.raft.add_learner(id, Member { address }, true).await;
+        added.map(|_| ()).map_err(raft_error)
+    }
+
+    /// Gives exactly these nodes a vote; those that lose it leave the cluster. Only the leader can.
+    pub async fn set_voters(&self, voters: BTreeSet<u64>) -> Result<(), NodeError> {
+        let changed = self.raft.change_membership(voters, false).await;
+        changed.map(|_| ()).map_err(raft_error)
+    }
+
+    /// Takes nodes without a vote out of the cluster. Only the leader can.
+    pub async fn remove_learners(&self, learners: BTreeSet<u64>) -> Result<(), NodeError> {
+        let change = ChangeMembers::RemoveNodes(learners);
+        let changed = self.raft.change_membership(change, false).await;
+        changed.map(|_| ()).map_err(raft_error)
+    }
+
+    /// Hands leadership over. From here on this node proposes nothing more in this reign.
+    pub async fn transfer(&self, to: u64) -> Result<(), NodeError> {
+        self.office.resign();
+        self.raft.trigger().transfer_leader(to).await.map_err(raft_error)
+    }
+
+    /// Returns this node's view.
+    pub fn view(&self) -> View {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let role = match metrics.state {
+            ServerState::Leader => Role::Leader,
+            ServerState::Candidate => Role::Candidate,
+            ServerState::Learner => Role::Learner,
+            ServerState::Follower | ServerState::Shutdown => Role::Follower,
+        };
+        let leads = self.office.term(Instant::now()).is_some();
+        let leader = metrics
+            .current_leader
+            .filter(|leader| *leader != metrics.id || leads);
+        let membership = metrics.membership_config.membership();
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        View {
+            id: metrics.id,
+            role,
+            term: metrics.current_term,
+            leader,
+            leader_since_millis: self.office.leader_since_millis(),
+            has_quorum: leader.is_some(),
+            applied: metrics.last_applied.map_or(0, |id| id.index),
+            members: membership
+                .nodes()
+                .map(|(id, member)| (*id, (member.address.clone(), voters.contains(id))))
+                .collect(),
+        }
+    }
+
+    /// Ends this node's part; what it has in its log stays.
+    pub async fn shutdown(&self) -> Result<(), NodeError> {
+        self.raft.shutdown().await.map_err(raft_error)
+    }
+}
+
+fn config(min: Duration, max: Duration) -> Result<Config, NodeError> {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let config = Config {
+        cluster_name: "holdfast".to_owned(),
+        heartbeat_interval: millis(min / 3),
+        election_timeout_min: millis(min),
+        election_timeout_max: millis(max),
+        enable_pre_vote: Some(true),
+        // The owner makes them, by the bytes of the log.
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: ENTRIES_KEPT,
+        max_payload_entries: APPEND_ENTRIES_MAX,
+        // Only what is no longer in the log is sent as a whole state.
+        replication_lag_threshold: u64::MAX,
+        install_snapshot_timeout: 600_000,
+        // Followers write while this node writes. Entries are batches already.
+        broadcast_submitted_on_append: Some(true),
+        // After a start nobody knows what of the log was committed before a quorum has said so, so each reign has a term of
+        // its own.
+        enable_leader_restore: Some(false),
+        ..Config::default()
+    };
+    config
+        .validate()
+        .map_err(|error| NodeError::Settings(error.to_string()))
+}
+
+/// Tells the owner when this node's reign begins and ends.
+struct Watcher {
+    raft: Raft,
+    office: Arc<Office>,
+    deliveries: Arc<Deliveries>,
+    lease: Duration,
+}
+
+impl Watcher {
+    async fn run(self) {
+        let mut server = self.raft.server_metrics();
+        let mut interval = tokio::time::interval(self.lease / LOOKS_PER_LEASE);
+        let mut last = None;
+        loop {
+            tokio::select! {
+                changed = server.changed() => if changed.is_err() { break },
+                _ = interval.tick() => {}
+            }
+            let metrics = self.raft.metrics();
+            let (leads, leader, rest) = {
+                let metrics = metrics.borrow_watched();
+                let leads = (metrics.state == ServerState::Leader).then_some(metrics.current_term);
+                let is_alone = metrics.membership_config.voter_ids().eq([metrics.id]);
+                let acked = metrics.last_quorum_acked.as_ref();
+                let rest = acked.map(|acked| self.lease.saturating_sub(acked.elapsed()));
+                (
+                    leads,
+                    metrics.current_leader,
+                    if is_alone { Some(ALONE) } else { rest },
+                )
+            };
+            let lease_until = rest.map(|rest| Instant::now() + rest);
+            self.office.set(leads, lease_until);
+            self.office.set_leader(leader);
+            let term = self.office.term(Instant::now());
+            if term != last {
+                match (term, last) {
+                    (Some(term), _) => info!(term, "this node leads the cluster"),
+                    (None, Some(term)) => warn!(term, "this node does not lead the cluster any more"),
+                    (None, None) => {}
+                }
+                last = term;
+                self.deliveries.wake();
+            } else if self.deliveries.has_proposals() {
+                // The owner looks whether one of them takes too long.
+                self.deliveries.wake();
+            }
+        }
+        self.office.set(None, None);
+        self.deliveries.wake();
+    }
+}
