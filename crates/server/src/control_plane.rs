@@ -25,6 +25,8 @@ impl ControlPlane {
         let mut router = Router::new()
             .route("/health", get(health))
             .route("/ready", get(ready))
+            .route("/api/cluster/status", get(cluster_status))
+            .route("/leader", get(leader))
             .route("/metrics", get(metrics));
         if self.is_dev {
             router = router.route("/_holdfast/clock/advance", post(advance));
@@ -39,6 +41,14 @@ async fn health(State(plane): State<ControlPlane>) -> Response {
 
 async fn ready(State(plane): State<ControlPlane>) -> Response {
     json(plane.health.ready())
+}
+
+async fn cluster_status(State(plane): State<ControlPlane>) -> Response {
+    json(plane.health.cluster_status())
+}
+
+async fn leader(State(plane): State<ControlPlane>) -> Response {
+    json(plane.health.leader())
 }
 
 async fn metrics(State(plane): State<ControlPlane>) -> Response {

@@ -185,11 +185,9 @@ impl DataPlane {
     }
 
     fn health_of(&self, request: &Request<'_>) -> Option<(StatusCode, String)> {
-        match (request.method, request.path) {
-            ("GET", "/health") => Some(self.health.health()),
-            ("GET", "/ready") => Some(self.health.ready()),
-            _ => None,
-        }
+        (request.method == "GET")
+            .then(|| self.health.answer(request.path))
+            .flatten()
     }
 
     async fn write_health(

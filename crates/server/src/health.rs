@@ -1,5 +1,6 @@
 //! Health and readiness, the same on both ports.
 
+use ::cluster::Cluster;
 use broker::{Broker, Status};
 use http::StatusCode;
 use serde::Serialize;
@@ -12,7 +13,12 @@ pub(crate) struct Health {
     pub(crate) broker: Broker,
     pub(crate) endpoints: Endpoints,
     pub(crate) durability: &'static str,
+    /// The cluster that the server is a node of; none if it is alone.
+    pub(crate) cluster: Option<Cluster>,
 }
+
+/// What a server answers about a cluster that it has none of.
+const ALONE: &str = r#"{"error":"this server is not a node of a cluster: cluster.listen is not set"}"#;
 
 #[derive(Serialize)]
 struct Alive<'a> {
@@ -49,10 +55,41 @@ impl Health {
         (StatusCode::OK, json(&alive))
     }
 
+    fn has_leader(&self) -> bool {
+        self.cluster.as_ref().is_none_or(crate::cluster::has_leader)
+    }
+
+    /// Answers what is the same on both ports; none for any other path.
+    pub(crate) fn answer(&self, path: &str) -> Option<(StatusCode, String)> {
+        match path {
+            "/health" => Some(self.health()),
+            "/ready" => Some(self.ready()),
+            "/api/cluster/status" => Some(self.cluster_status()),
+            _ => None,
+        }
+    }
+
+    /// `GET /api/cluster/status`: the node's own view of its cluster.
+    pub(crate) fn cluster_status(&self) -> (StatusCode, String) {
+        match &self.cluster {
+            Some(cluster) => crate::cluster::status(cluster),
+            None => (StatusCode::NOT_FOUND, ALONE.to_owned()),
+        }
+    }
+
+    /// `GET /leader`: who leads.
+    pub(crate) fn leader(&self) -> (StatusCode, String) {
+        match &self.cluster {
+            Some(cluster) => crate::cluster::leader(cluster),
+            None => (StatusCode::NOT_FOUND, ALONE.to_owned()),
+        }
+    }
+
     /// `GET /ready`: it can serve.
     pub(crate) fn ready(&self) -> (StatusCode, String) {
         let (code, status) = match self.broker.status() {
             Status::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
+            Status::Serving if !self.has_leader() => (StatusCode::SERVICE_UNAVAILABLE, "no leader"),
             Status::Serving => (StatusCode::OK, "ready"),
             Status::Stopping | Status::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         };
@@ -74,6 +111,6 @@ impl Health {
     }
 }
 
-fn json<T: Serialize>(value: &T) -> String {
+pub(crate) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("plain values always encode")
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod connection;
 mod control_plane;
 mod data_plane;

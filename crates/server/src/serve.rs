@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use ::cluster::Cluster;
 use auth::{Mode, Verifier};
-use broker::{Broker, BudgetLimits, InboxLimits, JournalOpener, OsClock, OsRandom};
+use broker::{Broker, BudgetLimits, InboxLimits, JournalOpener, Leader, OsClock, OsRandom};
 use config::Options;
 use journal::{Disk, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Lock, OsDisk, TornTail};
 use sqs_api::{Api, ApiOptions};
@@ -18,6 +19,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::cluster;
 use crate::control_plane::ControlPlane;
 use crate::data_plane::{DataPlane, Labels};
 use crate::endpoints::Endpoints;
@@ -58,6 +60,9 @@ pub enum ServeError {
     /// The process lacks something of the system.
     #[error("the system refused a thread, a signal or a socket: {0}")]
     System(#[from] io::Error),
+    /// The settings of the cluster cannot be used.
+    #[error("cannot be a node of a cluster: {0}")]
+    Cluster(String),
     /// The commit thread ended by itself.
     #[error("the commit thread has ended")]
     CommitThread,
@@ -89,34 +94,55 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
     };
     metrics.build.set(env!("CARGO_PKG_VERSION"));
     metrics.durability.set(durability);
+    let node = match &options.cluster {
+        Some(cluster) => {
+            let runtime = cluster::runtime()?;
+            Some((cluster::prepare(cluster, options.auth.dev, &runtime)?, runtime))
+        }
+        None => None,
+    };
+    let (node, cluster_runtime) = node.unzip();
     let (opened, is_open) = oneshot::channel();
     let (broker, commit_thread) = Broker::start(
-        broker_options(options, metrics.clone()),
-        journal_opener(options, disk, lock),
+        broker_options(options, metrics.clone(), node.as_ref()),
+        journal_opener(options, disk, lock, node.clone()),
         move |result| {
             // The receiver is gone only if the server could not start, and then it says so itself.
             let _ = opened.send(result);
         },
     )?;
+    if let Some(node) = &node {
+        node.serve(broker.clone());
+    }
     let health = Health {
         broker: broker.clone(),
         endpoints,
         durability,
+        cluster: node.clone(),
     };
     let control_runtime = control_runtime(control, health.clone(), metrics.clone(), options.auth.dev)?;
     let data_runtime = data_runtime()?;
     data_runtime.spawn(broker.clone().drive());
     let plane = data_plane(options, &broker, health, metrics, actions);
-    let served = data_runtime.block_on(run(plane, broker.clone(), sqs, is_open));
+    let served = data_runtime.block_on(run(plane, broker.clone(), node.as_ref(), sqs, is_open));
     broker.stop();
     commit_thread.join().map_err(|_| ServeError::CommitThread)?;
+    if let (Some(node), Some(runtime)) = (node, cluster_runtime) {
+        runtime.block_on(cluster::end(&node));
+        runtime.shutdown_background();
+    }
     data_runtime.shutdown_background();
     control_runtime.shutdown_background();
     served
 }
 
 /// Returns what opens the journal on the commit thread, and says in the log what it found.
-fn journal_opener(options: &Options, disk: Arc<OsDisk>, lock: Box<dyn Lock>) -> JournalOpener {
+fn journal_opener(
+    options: &Options,
+    disk: Arc<OsDisk>,
+    lock: Box<dyn Lock>,
+    node: Option<Cluster>,
+) -> JournalOpener {
     let store = &options.store;
     let fsync = match store.fsync {
         config::Fsync::Always => Fsync::Always,
@@ -130,7 +156,13 @@ fn journal_opener(options: &Options, disk: Arc<OsDisk>, lock: Box<dyn Lock>) -> 
     let reserve_bytes = store.reserve_bytes;
     Box::new(move |recovered: &mut broker::Recovered| {
         fit_to_disk(&mut journal, reserve_bytes, disk.as_ref());
-        let (journal, report) = LocalJournal::open_locked(disk, lock, journal, recovered)?;
+        let (journal, report) = match node {
+            Some(node) => cluster::open(&node, disk, lock, journal, recovered)?,
+            None => {
+                let (journal, report) = LocalJournal::open_locked(disk, lock, journal, recovered)?;
+                (Box::new(journal) as Box<dyn Journal>, report)
+            }
+        };
         info!(
             entries = report.entries_replayed,
             log_bytes = report.log_bytes,
@@ -148,7 +180,7 @@ fn journal_opener(options: &Options, disk: Arc<OsDisk>, lock: Box<dyn Lock>) -> 
         for damage in report.damaged_snapshots {
             warn!(%damage, "a damaged snapshot was done without");
         }
-        Ok(Box::new(journal) as Box<dyn Journal>)
+        Ok(journal)
     })
 }
 
@@ -170,6 +202,7 @@ fn fit_to_disk(journal: &mut LocalOptions, reserve_bytes: Option<u64>, disk: &Os
 async fn run(
     plane: Arc<DataPlane>,
     broker: Broker,
+    node: Option<&Cluster>,
     listener: TcpListener,
     is_open: oneshot::Receiver<Result<(), JournalError>>,
 ) -> Result<(), ServeError> {
@@ -190,6 +223,9 @@ async fn run(
         _ = terminate.recv() => info!("SIGTERM: stopping"),
         _ = interrupt.recv() => info!("SIGINT: stopping"),
         () = broker.ended() => return Err(ServeError::CommitThread),
+    }
+    if let Some(node) = node {
+        cluster::leave(node).await;
     }
     if let Err(error) = broker.end_polls().await {
         warn!(%error, "polls could not be ended");
@@ -218,7 +254,7 @@ fn bind(options: &Options, port: u16) -> Result<TcpListener, ServeError> {
     bound.map_err(|source| ServeError::Bind { address, source })
 }
 
-fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOptions {
+fn broker_options(options: &Options, metrics: Arc<Metrics>, node: Option<&Cluster>) -> broker::BrokerOptions {
     broker::BrokerOptions {
         limits: match options.server.limits {
             config::Limits::Strict => broker::Limits::STRICT,
@@ -242,6 +278,7 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>) -> broker::BrokerOpt
         clock: Arc::new(OsClock),
         random: Arc::new(OsRandom),
         observer: Arc::new(MetricsObserver(metrics)),
+        leader: node.map(|node| Arc::new(node.clone()) as Arc<dyn Leader>),
     }
 }
 

@@ -6,6 +6,9 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+/// Parts that say at info what is for their own developers.
+const QUIET: &str = "openraft=warn";
+
 /// How a line of the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -43,6 +46,8 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
+    // What `level` says of the same part counts more.
+    let level = format!("{QUIET},{level}");
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_new(level)?)
         .with_writer(writer);

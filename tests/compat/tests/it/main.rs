@@ -6,6 +6,7 @@ mod addresses;
 mod bad_input;
 mod bench;
 mod clients;
+mod cluster;
 mod crash;
 mod damage;
 mod full_disk;

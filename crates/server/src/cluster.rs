@@ -1,0 +1,218 @@
+//! A server as a node of a cluster: what its options say, what it says of itself, and how it leaves.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::cluster::link::{Secret, Security, Tcp, Tls};
+use ::cluster::{Cluster, ElectionSilence, OpenError, Role, Settings, World};
+use broker::{OsClock, OsRandom, Recovered};
+use config::{ClusterOptions, ClusterSecurity};
+use http::StatusCode;
+use journal::{
+    Disk, Journal, JournalError, LocalOptions, Lock, RaftSnapshot, RecoveryReport, Replay, ReplayError,
+    RestoreSnapshot,
+};
+use serde::Serialize;
+use tokio::runtime::{Builder, Runtime};
+use tracing::warn;
+
+use crate::serve::ServeError;
+
+/// Longest that requests of other nodes may take to be answered once the server stops.
+const LINKS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The threads of Raft and of the links: they go on while a disk holds up everything else.
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("cluster")
+        .enable_all()
+        .build()
+}
+
+/// Prepares a node. It starts when its journal is opened.
+pub(crate) fn prepare(
+    options: &ClusterOptions,
+    is_dev: bool,
+    runtime: &Runtime,
+) -> Result<Cluster, ServeError> {
+    if options.preferred_leader {
+        warn!("cluster.preferred_leader has no effect in this version: whoever is elected leads");
+    }
+    let settings = Settings {
+        listen: options.listen.to_string(),
+        advertise: options.advertise.to_string(),
+        seeds: options.seeds.iter().map(ToString::to_string).collect(),
+        security: security(&options.security)?,
+        election_silence: ElectionSilence {
+            low: options.election_silence.low,
+            high: options.election_silence.high,
+        },
+        replicate_timeout: options.replicate_timeout,
+        may_move_clock: is_dev,
+    };
+    let world = World {
+        network: Arc::new(Tcp),
+        random: Arc::new(OsRandom),
+        clock: Arc::new(OsClock),
+        runtime: runtime.handle().clone(),
+    };
+    Ok(Cluster::new(settings, world))
+}
+
+fn security(options: &ClusterSecurity) -> Result<Security, ServeError> {
+    let secret = |secret: &config::ClusterSecret| {
+        let made = Secret::new(secret.expose());
+        made.ok_or_else(|| ServeError::Cluster("the shared secret is empty".to_owned()))
+    };
+    Ok(match options {
+        ClusterSecurity::Tls { ca, cert, key } => {
+            let tls = Tls::from_pem(&read(ca)?, &read(cert)?, &read(key)?, None);
+            Security::Tls(tls.map_err(|error| ServeError::Cluster(error.to_string()))?)
+        }
+        ClusterSecurity::Secret { current, previous } => Security::Secret {
+            current: secret(current)?,
+            previous: previous.as_ref().map(secret).transpose()?,
+        },
+        ClusterSecurity::Insecure => Security::Insecure,
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
+    std::fs::read(path)
+        .map_err(|error| ServeError::Cluster(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Gives the owner its snapshot.
+struct Restore<'a>(&'a mut Recovered);
+
+impl RestoreSnapshot for Restore<'_> {
+    fn snapshot(&mut self, snapshot: &RaftSnapshot, content: &mut dyn Read) -> Result<(), ReplayError> {
+        self.0.snapshot(snapshot.id.index, content)
+    }
+
+    fn progress(&mut self, bytes_done: u64, bytes_total: u64) {
+        self.0.progress(bytes_done, bytes_total);
+    }
+}
+
+/// Opens the journal of a node: reads what it has, starts Raft, and looks for the cluster.
+pub(crate) fn open(
+    cluster: &Cluster,
+    disk: Arc<dyn Disk>,
+    lock: Box<dyn Lock>,
+    options: LocalOptions,
+    recovered: &mut Recovered,
+) -> Result<(Box<dyn Journal>, RecoveryReport), JournalError> {
+    match cluster.open(disk, lock, options, &mut Restore(recovered)) {
+        Ok((journal, report)) => Ok((Box::new(journal), report)),
+        Err(OpenError::Journal(error)) => Err(error),
+        Err(error @ (OpenError::Node(_) | OpenError::Listen { .. })) => Err(JournalError::Io {
+            operation: "start",
+            file: "the node of the cluster".to_owned(),
+            source: io::Error::other(error),
+        }),
+    }
+}
+
+/// Leaves: the leader hands over first.
+pub(crate) async fn leave(cluster: &Cluster) {
+    cluster.step_down().await;
+}
+
+/// Ends links and Raft.
+pub(crate) async fn end(cluster: &Cluster) {
+    cluster.shutdown(LINKS_TIMEOUT).await;
+}
+
+/// Whether clients can be served through this node: it leads, or knows who does.
+pub(crate) fn has_leader(cluster: &Cluster) -> bool {
+    cluster.started().is_some_and(|node| node.view().has_quorum)
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    id: String,
+    address: &'a str,
+    role: &'static str,
+    term: u64,
+    leader: Option<String>,
+    has_quorum: bool,
+    peers: Vec<PeerStatus<'a>>,
+}
+
+#[derive(Serialize)]
+struct PeerStatus<'a> {
+    id: String,
+    address: &'a str,
+    role: &'static str,
+    reachable: bool,
+}
+
+fn id_text(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+/// `GET /api/cluster/status`: this node's own view.
+pub(crate) fn status(cluster: &Cluster) -> (StatusCode, String) {
+    let Some(node) = cluster.started() else {
+        let body = r#"{"status":"recovering"}"#.to_owned();
+        return (StatusCode::SERVICE_UNAVAILABLE, body);
+    };
+    let view = node.view();
+    let role_of = |id: u64, has_vote: bool| match (view.leader == Some(id), has_vote) {
+        (true, _) => "leader",
+        (false, true) => "follower",
+        (false, false) => "learner",
+    };
+    let others = view.members.iter().filter(|(id, _)| **id != view.id);
+    let peers = others.map(|(id, (address, has_vote))| PeerStatus {
+        id: id_text(*id),
+        address,
+        role: role_of(*id, *has_vote),
+        reachable: cluster.reaches(*id),
+    });
+    let status = Status {
+        id: id_text(view.id),
+        address: cluster.address(),
+        role: match view.role {
+            Role::Leader if view.has_quorum => "leader",
+            Role::Leader | Role::Candidate => "candidate",
+            Role::Follower => "follower",
+            Role::Learner => "learner",
+        },
+        term: view.term,
+        leader: view.leader.map(id_text),
+        has_quorum: view.has_quorum,
+        peers: peers.collect(),
+    };
+    (StatusCode::OK, crate::health::json(&status))
+}
+
+#[derive(Serialize)]
+struct Leader<'a> {
+    id: String,
+    address: &'a str,
+    term: u64,
+    since: u64,
+}
+
+/// `GET /leader`: who leads, as far as this node knows.
+pub(crate) fn leader(cluster: &Cluster) -> (StatusCode, String) {
+    let view = cluster.started().map(::cluster::Node::view);
+    let found = view.as_ref().and_then(|view| {
+        let leader = view.leader?;
+        Some(Leader {
+            id: id_text(leader),
+            address: &view.members.get(&leader)?.0,
+            term: view.term,
+            since: view.leader_since_millis,
+        })
+    });
+    match found {
+        Some(leader) => (StatusCode::OK, crate::health::json(&leader)),
+        None => (StatusCode::SERVICE_UNAVAILABLE, r#"{"leader":null}"#.to_owned()),
+    }
+}
