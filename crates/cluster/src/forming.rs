@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use crate::cluster::Cluster;
@@ -16,8 +16,9 @@ use crate::messages::{ADOPT, Answer, DISCOVER, Found, Founding, JOIN, Place};
 
 /// How long one answer is waited for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the leader may take to bring a node up to date before the node asks again.
-const JOIN_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a leader waits for a node to be up to date, which then asks again, and how long the node waits for the answer.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(60);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
 /// Between two rounds of asking.
 const PAUSE: Duration = Duration::from_millis(200);
 /// What stands in the way is logged once in so many rounds.
@@ -211,8 +212,16 @@ pub(crate) async fn admit(cluster: &Cluster, place: Place) -> Answer {
     if has_vote {
         return Answer::Done;
     }
-    if let Err(error) = node.add_learner(place.node, place.address.clone()).await {
-        return refused(error);
+    match timeout(
+        CATCH_UP_TIMEOUT,
+        node.add_learner(place.node, place.address.clone()),
+    )
+    .await
+    {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return refused(error),
+        // Others may want to join meanwhile, and this one asks again.
+        Err(_) => return Answer::Refused("it is not up to date yet".to_owned()),
     }
     let view = node.view();
     let is_replaced =
