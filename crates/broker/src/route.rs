@@ -264,6 +264,11 @@ impl Broker {
         let mut until = receive.wait.map(|wait| Instant::now() + wait);
         let mut tries = Tries::begin();
         loop {
+            if !self.shared.leads() && self.shared.seals.get().is_none() {
+                // Nobody could open the handles of what is taken now. The first key comes with the log.
+                tries.pause(&self.shared).await?;
+                continue;
+            }
             receive.wait = until.map(|until| until.saturating_duration_since(Instant::now()));
             match self.poll_once(&receive).await? {
                 Polled::Answered(Reply::Received(taken)) => {
