@@ -114,9 +114,8 @@ fn drain(sqs: &mut Sqs) -> Result<Vec<String>> {
         let input =
             json!({ "QueueUrl": QUEUE, "MaxNumberOfMessages": 10, "VisibilityTimeout": LEASE_SECONDS });
         let mut output = patiently(sqs, "ReceiveMessage", input)?;
-        let messages = match output["Messages"].take() {
-            Value::Array(messages) => messages,
-            _ => Vec::new(),
+        let Value::Array(messages) = output["Messages"].take() else {
+            return Ok(bodies);
         };
         if messages.is_empty() {
             return Ok(bodies);
@@ -136,11 +135,21 @@ fn any_node_serves_any_client() -> Result<()> {
         create_queue(&trio)?;
         for (number, node) in trio.nodes.iter().enumerate() {
             let body = format!("through node {number}");
-            node.sqs()
-                .call("SendMessage", json!({ "QueueUrl": QUEUE, "MessageBody": body }))?;
+            patiently(
+                &mut node.sqs(),
+                "SendMessage",
+                json!({ "QueueUrl": QUEUE, "MessageBody": body }),
+            )?;
         }
         for node in &trio.nodes {
-            ensure!(node.sqs().counters(QUEUE)? == [3, 0, 0]);
+            let counted = || {
+                Ok(node
+                    .sqs()
+                    .counters(QUEUE)
+                    .ok()
+                    .filter(|counters| *counters == [3, 0, 0]))
+            };
+            wait_for("all three to be counted", LIMIT, counted)?;
         }
         let mut bodies: Vec<_> = drain(&mut trio.nodes[1].sqs())?;
         bodies.sort();
@@ -154,13 +163,14 @@ fn any_node_serves_any_client() -> Result<()> {
             let messages = thread::scope(|scope| {
                 let poll = scope.spawn(|| {
                     let input = json!({ "QueueUrl": QUEUE, "WaitTimeSeconds": 20 });
-                    waiting.sqs().call("ReceiveMessage", input)
+                    patiently(&mut waiting.sqs(), "ReceiveMessage", input)
                 });
                 wait_for("the poll to wait", LIMIT, || {
                     Ok((parked(&trio)? == 1).then_some(()))
                 })?;
                 let began = Instant::now();
-                sending.sqs().call(
+                patiently(
+                    &mut sending.sqs(),
                     "SendMessage",
                     json!({ "QueueUrl": QUEUE, "MessageBody": "woken" }),
                 )?;
@@ -173,7 +183,8 @@ fn any_node_serves_any_client() -> Result<()> {
             })?;
             ensure!(messages["Messages"][0]["Body"] == "woken", "{messages}");
             let handle = &messages["Messages"][0]["ReceiptHandle"];
-            sending.sqs().call(
+            patiently(
+                &mut sending.sqs(),
                 "DeleteMessage",
                 json!({ "QueueUrl": QUEUE, "ReceiptHandle": handle }),
             )?;
