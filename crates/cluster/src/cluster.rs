@@ -31,6 +31,8 @@ const TELL_TIMEOUT: Duration = Duration::from_secs(2);
 const TELL_PAUSE: Duration = Duration::from_millis(100);
 /// A node that was not heard for so long counts as out of reach.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
+/// Longest pause before a node that is away is dialled again.
+const RECONNECT_MAX: Duration = Duration::from_millis(250);
 /// How long a leader that stops waits for its successor.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 const HANDOVER_LOOK: Duration = Duration::from_millis(5);
@@ -152,7 +154,9 @@ impl Cluster {
             clock: Arc::clone(&self.0.world.clock),
             observer: Arc::new(NoObserver),
         };
-        let link_options = Options::new(&self.0.settings.listen, self.0.settings.security.clone());
+        let mut link_options = Options::new(&self.0.settings.listen, self.0.settings.security.clone());
+        // A node that has come back may be the one whose vote is missing.
+        link_options.timing.backoff_max = RECONNECT_MAX;
         let links = runtime
             .block_on(Links::start(
                 identity,

@@ -30,8 +30,6 @@ use crate::raft::types::{Batch, LeaderId, Raft};
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Batches in flight: one is on its way while the next is encoded and the last is applied.
 const IN_FLIGHT_MAX: usize = 4;
-/// Memberships that are remembered for snapshots of earlier entries.
-const MEMBERSHIPS_MAX: usize = 64;
 
 /// Something that the owner has to hear, in the order of the log.
 #[derive(Debug)]
@@ -133,19 +131,18 @@ impl Deliveries {
 
     /// Takes note of the membership from an index on.
     pub(crate) fn member(&self, index: LogIndex, stored: Vec<u8>) {
-        let mut waiting = self.lock();
-        waiting.memberships.push_back((index, stored));
-        if waiting.memberships.len() > MEMBERSHIPS_MAX {
-            waiting.memberships.pop_front();
-        }
+        self.lock().memberships.push_back((index, stored));
     }
 
-    /// Returns the membership at an index; none if it is no longer known.
-    fn membership_at(&self, index: LogIndex) -> Option<Vec<u8>> {
-        let waiting = self.lock();
-        let known = waiting.memberships.iter().rev();
-        let found = known.into_iter().find(|(from, _)| *from <= index)?;
-        Some(found.1.clone())
+    /// Returns the membership at the index of a snapshot. Snapshots only go forward, so earlier ones are forgotten.
+    fn membership_at(&self, index: LogIndex) -> Vec<u8> {
+        let mut waiting = self.lock();
+        while waiting.memberships.get(1).is_some_and(|(from, _)| *from <= index) {
+            waiting.memberships.pop_front();
+        }
+        // The first one is that of the start, and stands for everything before the first change.
+        let first = waiting.memberships.front();
+        first.map_or_else(Vec::new, |(_, stored)| stored.clone())
     }
 
     /// Whether proposals of this node have no outcome yet.
@@ -506,7 +503,7 @@ impl Journal for ClusterJournal {
         index: LogIndex,
         segments: &[u32],
     ) -> Result<Box<dyn SnapshotSink>, JournalError> {
-        let membership = self.deliveries.membership_at(index).unwrap_or_default();
+        let membership = self.deliveries.membership_at(index);
         self.store.log().begin_snapshot(index, &membership, segments)
     }
 

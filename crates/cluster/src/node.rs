@@ -139,8 +139,9 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// Starts a node on the log that it has, in `runtime`; `copies` are those that opening the log found. The journal is for the owner, who has the state of the log's
-    /// snapshot. Blocks until the log is read, so it must not be called on a thread of a runtime.
+    /// Starts a node on the log that it has, in `runtime`; `copies` are those that opening the log found. The journal is for
+    /// the owner, who has the state of the log's snapshot. Blocks until Raft has read the log, so it must not be called on
+    /// a thread of a runtime.
     pub fn start(
         options: &NodeOptions,
         mut log: ReplicatedLog,

@@ -18,7 +18,7 @@ use super::codec::{self, SyncBegin};
 use super::log_store;
 use super::machine::SnapshotData;
 use super::network::{Kind, Peer};
-use super::types::{Raft, Snapshot, SnapshotMeta, Types, Vote, to_journal};
+use super::types::{Raft, Snapshot, SnapshotMeta, Types, Vote, journal_index, to_journal};
 
 /// Bytes of one piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -52,9 +52,15 @@ impl Write for Pieces {
     }
 }
 
-/// Reads the last snapshot with its contents, on a thread that may wait.
-fn read(store: &Arc<log_store::Shared>) -> io::Result<Receiver<Bytes>> {
+/// Reads the snapshot that Raft means with its contents, on a thread that may wait. A later one that has taken its place
+/// would bring what the entries after the earlier one bring again.
+fn read(store: &Arc<log_store::Shared>, meta: &SnapshotMeta) -> io::Result<Receiver<Bytes>> {
     let stored = store.log().stored_snapshot().ok_or(io::ErrorKind::NotFound)?;
+    if meta.last_log_id.map(|last| journal_index(last.index)) != Some(stored.index()) {
+        return Err(io::Error::other(
+            "a later snapshot has taken the place of this one",
+        ));
+    }
     let (out, pieces) = channel(PIECES_WAITING);
     let reader = store.reader().clone();
     tokio::task::spawn_blocking(move || {
@@ -100,7 +106,7 @@ async fn send_all(
     meta: SnapshotMeta,
 ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
     let failed = |error: io::Error| StreamingError::Unreachable(Unreachable::new(&error));
-    let mut pieces = read(store).map_err(failed)?;
+    let mut pieces = read(store, &meta).map_err(failed)?;
     let begin = SyncBegin { vote, meta };
     info!(
         node = peer.node(),

@@ -21,6 +21,11 @@ pub struct StoredSnapshot {
 }
 
 impl StoredSnapshot {
+    /// Returns the entry that the state is the one after.
+    pub fn index(&self) -> LogIndex {
+        self.index
+    }
+
     /// Reads the owner's content. An error if a later snapshot has taken its place before.
     pub fn read<T>(
         &self,
