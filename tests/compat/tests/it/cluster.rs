@@ -1,9 +1,8 @@
 //! Three processes as one: any node serves any client, and what was answered outlives every leader.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpListener;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,15 @@ const LIMIT: Duration = Duration::from_secs(30);
 const SECRET: &str = "a secret of the tests that is long enough";
 const QUEUE: &str = "jobs";
 const LEASE_SECONDS: u64 = 600;
+
+/// Returns three addresses that nobody else uses: of this process, on the loopback network. A port that was free a moment ago
+/// may be taken by an outgoing connection.
+fn own_addresses() -> [String; 3] {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let first = NEXT.fetch_add(3, Ordering::Relaxed);
+    let [high, low] = [std::process::id() / 250 % 250 + 1, std::process::id() % 250];
+    [0, 1, 2].map(|number| format!("127.{high}.{low}.{}:7901", first + number))
+}
 
 /// Three nodes.
 struct Trio {
@@ -29,14 +37,7 @@ impl Trio {
 
     /// The same, with these variables set on all nodes.
     fn form_with(variables: &[(&str, &str)]) -> Result<Self> {
-        // Ports that are free now, and likely in a moment.
-        let listeners = (0..3).map(|_| TcpListener::bind("127.0.0.1:0"));
-        let listeners = listeners.collect::<std::io::Result<Vec<_>>>()?;
-        let addresses = listeners
-            .iter()
-            .map(|listener| Ok(listener.local_addr()?.to_string()));
-        let addresses = addresses.collect::<Result<Vec<_>>>()?;
-        drop(listeners);
+        let addresses = own_addresses();
         let seeds = addresses.join(",");
         let starts = addresses.iter().map(|address| {
             let launch = Launch::dev()
