@@ -17,6 +17,8 @@ async fn pair() -> (SharedLog, Running, Running) {
     leader.leads().await;
     let created = leader.broker.create_queue(key("q"), Vec::new(), Vec::new());
     created.await.unwrap();
+    // A follower receives nothing before it has the key of receipt handles from the log.
+    assert_eq!(texts(&receive(front.broker.clone(), 0).await.unwrap()), [""; 0]);
     (log, front, leader)
 }
 
