@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod applied;
 mod batch;
 mod budget;
@@ -44,6 +45,7 @@ mod turn;
 mod waiters;
 mod written;
 
+pub use agreement::Checkpoint;
 pub use budget::BudgetLimits;
 pub use clock::{Clock, ManualClock, OsClock};
 pub use contents::{Contents, ContentsSnapshot, Held, Stored};

@@ -366,6 +366,7 @@ impl Committer {
         for (key, policy) in self.turn.policies.drain(..) {
             self.shared.policies.set(key, policy);
         }
+        self.compare();
         if std::mem::take(&mut self.turn.has_new_seal_keys) {
             self.shared.seals.set(self.owner.partition().seal_keys());
         }
