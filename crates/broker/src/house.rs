@@ -152,9 +152,6 @@ impl Committer {
             }
         }
         let has_looked = self.look_for_room();
-        if has_looked {
-            self.look_at_level();
-        }
         if self.shared.options.clock.monotonic() >= self.house.from {
             self.prepare();
             if self.is_log_long() || (has_looked && self.is_snapshot_worthwhile()) {

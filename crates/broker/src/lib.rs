@@ -57,6 +57,7 @@ pub use inspect::{Inspection, StateInspection, inspect};
 pub use observer::{Commit, NoObserver, Observer};
 pub use owner::{Limits, Now, Owner, Turn};
 pub use progress::Progress;
+pub use queue_core::LEVEL;
 pub use random::{OsRandom, Random, SeededRandom};
 pub use repair::{Dropped, Repair, repair};
 pub use replay::{Recovered, recover, write_snapshot};

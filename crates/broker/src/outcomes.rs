@@ -46,6 +46,7 @@ impl Committer {
             self.owner.suspend();
         } else {
             self.owner.reign();
+            self.look_at_level();
             if !self.is_initialised {
                 self.initialise();
             }
@@ -73,6 +74,11 @@ impl Committer {
         if !has_level {
             needed.push(Command::RaiseLevel { level });
         }
+        #[cfg(feature = "next-level")]
+        if self.owner.partition().level() == queue_core::LEVEL {
+            info!("a command of the next feature level");
+            needed.push(Command::OfNextLevel);
+        }
         needed.retain(|command| !self.owner.is_proposing(command));
         // Before what waits: an answer may need the key.
         self.inputs.splice(0..0, needed.into_iter().map(internal));
@@ -85,18 +91,29 @@ impl Committer {
     }
 
     /// Looks whether all nodes have come to a higher feature level.
-    pub(crate) fn look_at_level(&mut self) {
-        if self.owner.is_reigning && self.level() > self.owner.partition().level() {
+    fn look_at_level(&mut self) {
+        if self.awaits_level() && self.level() > self.owner.partition().level() {
             self.is_initialised = false;
         }
     }
 
+    /// Whether this version understands a higher level than the cluster is of.
+    pub(crate) fn awaits_level(&self) -> bool {
+        self.owner.is_reigning && self.owner.partition().level() < queue_core::LEVEL
+    }
+
     /// Tells the other nodes what this one came to, and has states hashed that are to be compared.
     pub(crate) fn compare(&mut self) {
-        let leader = self.shared.options.leader.as_deref();
-        for checkpoint in self.turn.checkpoints.drain(..) {
-            if let Some(leader) = leader {
-                leader.compare(checkpoint);
+        let level = self.owner.partition().level();
+        let is_raised = std::mem::replace(&mut self.level_told, level) != level;
+        let checkpoints = std::mem::take(&mut self.turn.checkpoints);
+        if let Some(leader) = self.shared.options.leader.as_deref() {
+            checkpoints
+                .into_iter()
+                .for_each(|checkpoint| leader.compare(checkpoint));
+            if is_raised {
+                info!(level, "the feature level of the cluster");
+                leader.raised(level);
             }
         }
         for (index, state) in std::mem::take(&mut self.turn.states) {

@@ -54,6 +54,9 @@ pub trait Leader: Debug + Send + Sync {
     /// Returns the highest feature level that every node of the cluster understands, as far as this one has heard; 0 while
     /// it has not heard all of them. Must not block.
     fn level(&self) -> u32;
+
+    /// Hears that the cluster is of this feature level: nodes that do not understand it have no place in it. Must not block.
+    fn raised(&self, level: u32);
 }
 
 /// Why there is no answer of another node.

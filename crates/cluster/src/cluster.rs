@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use broker::{Broker, Clock, ForwardError, Forwarding, Leader, Random};
+use broker::{Broker, Checkpoint, Clock, ForwardError, Forwarding, Leader, Random};
 use bytes::Bytes;
 use journal::{Disk, JournalError, LocalOptions, Lock, ReplicatedLog, RestoreSnapshot};
 use tokio::runtime::Handle;
@@ -12,19 +12,18 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
+use crate::agreement::{self, Comparing, LevelObserver, Levels};
 use crate::driver::ClusterJournal;
 use crate::forming;
 use crate::link::{
-    ClusterId, Handler, HandlerError, Identity, LinkError, Links, Network, NoObserver, NodeId, Options,
-    Outside, Peer, Request, Security, Target,
+    ClusterId, Handler, HandlerError, Identity, LinkError, Links, Network, NodeId, Options, Outside, Peer,
+    Request, Security, Target,
 };
-use crate::messages::{self, ADOPT, DISCOVER, FORWARD, Found, Founding, JOIN, Place, TELL};
+use crate::messages::{self, ADOPT, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, TELL};
 use crate::node::{ElectionSilence, Node, NodeError, NodeOptions, Role};
 use crate::raft::codec::CodecError;
 use crate::raft::network::{CallError, Calling, Kind, Peers};
 
-/// The feature level of this version.
-const LEVEL: u32 = 1;
 /// How often something whose answer nobody needs is tried again, and how long each try may take.
 const TELLS: u32 = 3;
 const TELL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -101,6 +100,10 @@ struct Inner {
     broker: OnceLock<Broker>,
     /// Held while the membership changes: one change at a time.
     changes: Mutex<()>,
+    levels: Arc<Levels>,
+    comparing: Comparing,
+    /// Why this node takes no part any more.
+    halted: OnceLock<String>,
 }
 
 impl Cluster {
@@ -113,6 +116,9 @@ impl Cluster {
             node: OnceLock::new(),
             broker: OnceLock::new(),
             changes: Mutex::new(()),
+            levels: Arc::default(),
+            comparing: Comparing::default(),
+            halted: OnceLock::new(),
         }))
     }
 
@@ -145,14 +151,14 @@ impl Cluster {
             node: NodeId::new(node.id()).unwrap_or(NodeId::MIN),
             cluster: node.cluster().and_then(ClusterId::new),
             advertise: self.0.settings.advertise.clone(),
-            level: LEVEL,
+            level: broker::LEVEL,
         };
         self.0.node.get_or_init(|| node);
         let outside = Outside {
             network: Arc::clone(&self.0.world.network),
             random: Arc::clone(&self.0.world.random),
             clock: Arc::clone(&self.0.world.clock),
-            observer: Arc::new(NoObserver),
+            observer: Arc::new(LevelObserver(Arc::clone(&self.0.levels))),
         };
         let mut link_options = Options::new(&self.0.settings.listen, self.0.settings.security.clone());
         // A node that has come back may be the one whose vote is missing.
@@ -192,6 +198,23 @@ impl Cluster {
     pub fn reaches(&self, node: u64) -> bool {
         let heard = NodeId::new(node).and_then(|node| self.0.links.get()?.last_heard(node));
         heard.is_some_and(|heard| heard.elapsed() < SILENT_AFTER)
+    }
+
+    /// Returns why this node takes no part any more: what it has differs from what the others have.
+    pub fn halted(&self) -> Option<&str> {
+        self.0.halted.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_halted(&self, reason: String) {
+        self.0.halted.get_or_init(|| reason);
+    }
+
+    pub(crate) fn comparing(&self) -> &Comparing {
+        &self.0.comparing
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.0.world.runtime
     }
 
     /// Hands leadership over if this node leads, and waits for a moment until somebody else does.
@@ -296,6 +319,27 @@ impl Cluster {
 }
 
 impl Leader for Cluster {
+    fn compare(&self, checkpoint: Checkpoint) {
+        // None before the log is read: a start compares nothing.
+        if self.0.links.get().is_some() {
+            agreement::tell(self, checkpoint);
+        }
+    }
+
+    fn level(&self) -> u32 {
+        let Some(node) = self.started() else { return 0 };
+        let view = node.view();
+        let others = view.members.into_keys().filter(|id| *id != view.id);
+        let lowest = self.0.levels.lowest(others);
+        lowest.map_or(broker::LEVEL, |lowest| lowest.min(broker::LEVEL))
+    }
+
+    fn raised(&self, level: u32) {
+        if let Some(links) = self.0.links.get() {
+            links.set_level_min(level);
+        }
+    }
+
     fn forward(&self, request: Bytes, within: Duration) -> Forwarding {
         let cluster = self.clone();
         Box::pin(async move { cluster.ask_leader(Request::new(FORWARD, request), within).await })
@@ -374,6 +418,7 @@ impl Handler for Serving {
                     .await),
                 None => Err(HandlerError::Busy),
             },
+            COMPARE => agreement::heard(cluster, peer.node.as_u64(), body).map_err(malformed),
             DISCOVER => {
                 Place::decode(body).map_err(malformed)?;
                 let is_member = node.is_member().await;

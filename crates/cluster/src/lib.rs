@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod cluster;
 mod driver;
 mod forming;

@@ -194,9 +194,8 @@ fn encode(out: &mut Vec<u8>, command: &Command, contents: &mut Contents) {
             put_u64(out, queue.0);
             put_u32(out, *max);
             put_optional_u32(out, *visibility_timeout_seconds);
-            out.push(u8::from(*is_long_poll));
-            out.push(u8::from(attempt.is_some()));
-            attempt.iter().for_each(|attempt| out.extend_from_slice(attempt));
+            out.extend([u8::from(*is_long_poll), u8::from(attempt.is_some())]);
+            out.extend(attempt.iter().flatten());
         }
         Command::Delete { queue, handles }
         | Command::GiveBack { queue, handles }

@@ -162,10 +162,9 @@ impl Partition {
             _ => return Err(DecodeError::Invalid("snapshot header").into()),
         };
         let root: Root = postcard(&read_block(input)?)?;
-        let (level, running_hash) = if &magic == MAGIC {
-            agreement(&read_block(input)?)?
-        } else {
-            (0, RunningHash::default())
+        let (level, running_hash) = match &magic {
+            MAGIC => agreement(&read_block(input)?)?,
+            _ => Default::default(),
         };
         let mut histories = Histories::default();
         let headers = read_vec(input, |decoder| header(decoder, &mut histories))?;
@@ -212,12 +211,7 @@ impl Partition {
             seal_keys: root.seal_keys,
             level,
             running_hash,
-            running: root
-                .tasks
-                .iter()
-                .filter(|(_, task)| task.status == TaskStatus::Running)
-                .map(|(_, task)| (task.next_at, task.source))
-                .collect(),
+            running: running(&root.tasks).collect(),
             tasks: root
                 .tasks
                 .into_iter()
@@ -322,6 +316,14 @@ impl Partition {
             }
         }
     }
+}
+
+/// Returns when running tasks have something to do.
+fn running(tasks: &[(u64, MoveTask)]) -> impl Iterator<Item = (Timestamp, QueueId)> {
+    let running = tasks
+        .iter()
+        .filter(|(_, task)| task.status == TaskStatus::Running);
+    running.map(|(_, task)| (task.next_at, task.source))
 }
 
 /// Reads the block that nodes agree by.

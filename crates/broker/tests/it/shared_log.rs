@@ -391,6 +391,10 @@ impl Leader for Way {
         1
     }
 
+    fn raised(&self, level: u32) {
+        assert_eq!(level, 1);
+    }
+
     fn tell(&self, request: Bytes) {
         self.log.state().told += 1;
         if let Some(target) = self.target() {
