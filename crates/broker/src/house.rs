@@ -206,7 +206,9 @@ impl Committer {
                 let state_bytes = self.owner.state_bytes();
                 self.house.room.look(space, state_bytes);
                 let is_short = self.house.room.is_short();
-                self.owner.refuse_sends(is_short);
+                let leader = self.shared.options.leader.as_deref();
+                let has_quorum = leader.is_none_or(|leader| leader.room(is_short));
+                self.owner.refuse_sends(is_short || !has_quorum);
                 self.shared.options.observer.room(space, is_short);
             }
             Ok(None) => {}

@@ -19,10 +19,11 @@ use crate::link::{
     ClusterId, Handler, HandlerError, Identity, LinkError, Links, Network, NodeId, Options, Outside, Peer,
     Request, Security, Target,
 };
-use crate::messages::{self, ADOPT, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, TELL};
+use crate::messages::{self, ADOPT, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, ROOM, TELL};
 use crate::node::{ElectionSilence, Node, NodeError, NodeOptions, Role};
 use crate::raft::codec::CodecError;
 use crate::raft::network::{CallError, Calling, Kind, Peers};
+use crate::room::{self, Rooms};
 
 /// How often something whose answer nobody needs is tried again, and how long each try may take.
 const TELLS: u32 = 3;
@@ -102,6 +103,7 @@ struct Inner {
     changes: Mutex<()>,
     levels: Arc<Levels>,
     comparing: Comparing,
+    rooms: Rooms,
     /// Why this node takes no part any more.
     halted: OnceLock<String>,
 }
@@ -118,6 +120,7 @@ impl Cluster {
             changes: Mutex::new(()),
             levels: Arc::default(),
             comparing: Comparing::default(),
+            rooms: Rooms::default(),
             halted: OnceLock::new(),
         }))
     }
@@ -213,36 +216,48 @@ impl Cluster {
         &self.0.comparing
     }
 
+    pub(crate) fn rooms(&self) -> &Rooms {
+        &self.0.rooms
+    }
+
     pub(crate) fn runtime(&self) -> &Handle {
         &self.0.world.runtime
     }
 
     /// Hands leadership over if this node leads, and waits for a moment until somebody else does.
     pub async fn step_down(&self) {
-        let Some(node) = self.started() else { return };
-        let view = node.view();
-        if view.role != Role::Leader {
-            return;
+        let leads = self
+            .started()
+            .is_some_and(|node| node.view().role == Role::Leader);
+        if leads && let Some(heir) = self.nearest(|_| true) {
+            self.transfer_to(heir).await;
         }
-        let reached = |id: &u64| {
-            let id = NodeId::new(*id)?;
-            self.0.links.get()?.last_heard(id)
-        };
-        let others = view
-            .members
-            .iter()
-            .filter(|(id, (_, has_vote))| **id != view.id && *has_vote);
-        let Some(heir) = others.map(|(id, _)| *id).max_by_key(reached) else {
-            return;
-        };
+    }
+
+    /// Returns the voter beside this node that was heard last, of those that are wanted.
+    pub(crate) fn nearest(&self, is_wanted: impl Fn(u64) -> bool) -> Option<u64> {
+        let view = self.started()?.view();
+        let links = self.0.links.get()?;
+        let voters = view.members.iter().filter(|(_, (_, has_vote))| *has_vote);
+        let others = voters
+            .map(|(id, _)| *id)
+            .filter(|id| *id != view.id && is_wanted(*id));
+        others.max_by_key(|id| NodeId::new(*id).and_then(|id| links.last_heard(id)))
+    }
+
+    /// Hands leadership to a node, and waits for a moment until this one does not lead any more. Returns whether that is so.
+    /// This node proposes nothing more in this reign, and sends no more heartbeats: whatever comes of it, somebody is elected.
+    pub(crate) async fn transfer_to(&self, heir: u64) -> bool {
+        let node = self.node();
         if let Err(error) = node.transfer(heir).await {
             warn!(%error, "leadership could not be handed over");
-            return;
+            return false;
         }
         let until = Instant::now() + HANDOVER_TIMEOUT;
         while node.view().role == Role::Leader && Instant::now() < until {
             sleep_until(Instant::now() + HANDOVER_LOOK).await;
         }
+        node.view().role != Role::Leader
     }
 
     /// Ends links and Raft. What was committed stays.
@@ -334,6 +349,14 @@ impl Leader for Cluster {
         lowest.map_or(broker::LEVEL, |lowest| lowest.min(broker::LEVEL))
     }
 
+    fn room(&self, is_short: bool) -> bool {
+        // A start has nobody to tell.
+        self.0
+            .links
+            .get()
+            .map_or(!is_short, |_| room::look(self, is_short))
+    }
+
     fn raised(&self, level: u32) {
         if let Some(links) = self.0.links.get() {
             links.set_level_min(level);
@@ -418,6 +441,7 @@ impl Handler for Serving {
                     .await),
                 None => Err(HandlerError::Busy),
             },
+            ROOM => room::heard(cluster, peer.node.as_u64(), &body).map_err(malformed),
             COMPARE => agreement::heard(cluster, peer.node.as_u64(), body).map_err(malformed),
             DISCOVER => {
                 Place::decode(body).map_err(malformed)?;

@@ -14,6 +14,7 @@ pub mod link;
 mod messages;
 mod node;
 mod raft;
+mod room;
 
 pub use cluster::{Cluster, OpenError, Settings, World};
 pub use driver::ClusterJournal;

@@ -391,6 +391,10 @@ impl Leader for Way {
         1
     }
 
+    fn room(&self, is_short: bool) -> bool {
+        !is_short
+    }
+
     fn raised(&self, level: u32) {
         assert_eq!(level, 1);
     }

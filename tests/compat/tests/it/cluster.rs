@@ -37,16 +37,22 @@ impl Trio {
 
     /// The same, with these variables set on all nodes.
     fn form_with(variables: &[(&str, &str)]) -> Result<Self> {
+        Self::form_of(|_, launch| {
+            let set = |launch: Launch, (name, value): &(&str, &str)| launch.variable(name, value);
+            variables.iter().fold(launch, set)
+        })
+    }
+
+    /// The same, with a change to how each is started, by its number.
+    pub(crate) fn form_of(change: impl Fn(usize, Launch) -> Launch) -> Result<Self> {
         let addresses = own_addresses();
         let seeds = addresses.join(",");
-        let starts = addresses.iter().map(|address| {
+        let starts = addresses.iter().enumerate().map(|(number, address)| {
             let launch = Launch::dev()
                 .variable("HOLDFAST_CLUSTER_LISTEN", address)
                 .variable("HOLDFAST_CLUSTER_SEEDS", &seeds)
                 .variable("HOLDFAST_CLUSTER_SECRET", SECRET);
-            let launch = variables
-                .iter()
-                .fold(launch, |launch, (name, value)| launch.variable(name, value));
+            let launch = change(number, launch);
             thread::spawn(move || Server::start(launch))
         });
         let starts: Vec<_> = starts.collect();
