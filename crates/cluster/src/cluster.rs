@@ -36,6 +36,8 @@ const RECONNECT_MAX: Duration = Duration::from_millis(250);
 /// How long a leader that stops waits for its successor.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 const HANDOVER_LOOK: Duration = Duration::from_millis(5);
+/// How often a node that is to lead no more looks whether it does.
+const OFFICE_LOOK: Duration = Duration::from_millis(500);
 
 /// What an operator decides about a cluster.
 #[derive(Debug, Clone)]
@@ -190,8 +192,24 @@ impl Cluster {
 
     /// Whether a node was heard within the last moments.
     pub fn reaches(&self, node: u64) -> bool {
-        let heard = NodeId::new(node).and_then(|node| self.0.links.get()?.last_heard(node));
-        heard.is_some_and(|heard| heard.elapsed() < SILENT_AFTER)
+        self.last_heard(node)
+            .is_some_and(|heard| heard.elapsed() < SILENT_AFTER)
+    }
+
+    fn last_heard(&self, node: u64) -> Option<Instant> {
+        self.0.links.get()?.last_heard(NodeId::new(node)?)
+    }
+
+    /// Hands leadership over, and again whenever this node is elected: from now on it leads only if nobody else can.
+    pub async fn leave_office(&self) {
+        self.step_down().await;
+        let cluster = self.clone();
+        self.0.world.runtime.spawn(async move {
+            loop {
+                sleep_until(Instant::now() + OFFICE_LOOK).await;
+                cluster.step_down().await;
+            }
+        });
     }
 
     /// Hands leadership over if this node leads, and waits for a moment until somebody else does.
@@ -201,15 +219,13 @@ impl Cluster {
         if view.role != Role::Leader {
             return;
         }
-        let reached = |id: &u64| {
-            let id = NodeId::new(*id)?;
-            self.0.links.get()?.last_heard(id)
-        };
+        // Whoever resigns to a node that is away leaves the cluster without a leader.
         let others = view
             .members
             .iter()
-            .filter(|(id, (_, has_vote))| **id != view.id && *has_vote);
-        let Some(heir) = others.map(|(id, _)| *id).max_by_key(reached) else {
+            .filter(|(id, (_, has_vote))| **id != view.id && *has_vote && self.reaches(**id));
+        let Some(heir) = others.map(|(id, _)| *id).max_by_key(|id| self.last_heard(*id)) else {
+            warn!("leadership cannot be handed over: no other node with a vote is in reach");
             return;
         };
         if let Err(error) = node.transfer(heir).await {

@@ -10,14 +10,14 @@ use anyhow::{Context, Result, bail, ensure};
 use compat::{Launch, Refusal, Server, Sqs, wait_for};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(30);
-const SECRET: &str = "a secret of the tests that is long enough";
-const QUEUE: &str = "jobs";
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const SECRET: &str = "a secret of the tests that is long enough";
+pub(crate) const QUEUE: &str = "jobs";
 const LEASE_SECONDS: u64 = 600;
 
 /// Returns three addresses that nobody else uses: of this process, on the loopback network. A port that was free a moment ago
 /// may be taken by an outgoing connection.
-fn own_addresses() -> [String; 3] {
+pub(crate) fn own_addresses() -> [String; 3] {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let first = NEXT.fetch_add(3, Ordering::Relaxed);
     let [high, low] = [std::process::id() / 250 % 250 + 1, std::process::id() % 250];
@@ -25,18 +25,18 @@ fn own_addresses() -> [String; 3] {
 }
 
 /// Three nodes.
-struct Trio {
-    nodes: Vec<Server>,
+pub(crate) struct Trio {
+    pub(crate) nodes: Vec<Server>,
 }
 
 impl Trio {
     /// Starts three nodes, which form a cluster.
-    fn form() -> Result<Self> {
+    pub(crate) fn form() -> Result<Self> {
         Self::form_with(&[])
     }
 
     /// The same, with these variables set on all nodes.
-    fn form_with(variables: &[(&str, &str)]) -> Result<Self> {
+    pub(crate) fn form_with(variables: &[(&str, &str)]) -> Result<Self> {
         let addresses = own_addresses();
         let seeds = addresses.join(",");
         let starts = addresses.iter().map(|address| {
@@ -59,7 +59,7 @@ impl Trio {
     }
 
     /// Returns the number of the node that leads.
-    fn leader(&self) -> Result<usize> {
+    pub(crate) fn leader(&self) -> Result<usize> {
         wait_for("a leader", LIMIT, || {
             for (number, node) in self.nodes.iter().enumerate() {
                 let Ok(reply) = node.get("/api/cluster/status") else {
@@ -74,7 +74,7 @@ impl Trio {
         })
     }
 
-    fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         self.nodes
             .iter()
             .map(Server::log_tail)
@@ -95,7 +95,7 @@ fn is_retryable(refusal: &Refusal) -> bool {
 }
 
 /// Calls again what nobody could answer, as an SDK does: while a leader is elected, calls are refused for a moment.
-fn patiently(sqs: &mut Sqs, action: &str, input: Value) -> Result<Value> {
+pub(crate) fn patiently(sqs: &mut Sqs, action: &str, input: Value) -> Result<Value> {
     wait_for(action, LIMIT, || match sqs.try_call(action, &input)? {
         Ok(output) => Ok(Some(output)),
         Err(refusal) if is_retryable(&refusal) => Ok(None),
@@ -103,13 +103,13 @@ fn patiently(sqs: &mut Sqs, action: &str, input: Value) -> Result<Value> {
     })
 }
 
-fn create_queue(trio: &Trio) -> Result<()> {
+pub(crate) fn create_queue(trio: &Trio) -> Result<()> {
     let input = json!({ "QueueName": QUEUE });
     patiently(&mut trio.nodes[0].sqs(), "CreateQueue", input).map(|_| ())
 }
 
 /// Receives and deletes until nothing is visible.
-fn drain(sqs: &mut Sqs) -> Result<Vec<String>> {
+pub(crate) fn drain(sqs: &mut Sqs) -> Result<Vec<String>> {
     let mut bodies = Vec::new();
     loop {
         let input =
