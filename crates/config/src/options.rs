@@ -15,6 +15,7 @@ use crate::flags::Flags;
 use crate::keys;
 use crate::origin::{Origin, Setting};
 use crate::raw::Raw;
+use crate::secret::{self, AdminToken};
 use crate::table;
 
 /// Looks up an environment variable.
@@ -35,6 +36,8 @@ pub struct Options {
     pub cluster: Option<ClusterOptions>,
     /// Whose requests are accepted.
     pub auth: AuthOptions,
+    /// Who may change how the server runs.
+    pub admin: AdminOptions,
     /// What is logged.
     pub log: LogOptions,
     /// What is allowed and probably not meant: to be logged at the start, each with what to do.
@@ -102,6 +105,13 @@ pub struct AuthOptions {
     pub dev: bool,
     /// The known access keys; their ids are distinct.
     pub keys: Vec<Key>,
+}
+
+/// Who may change how the server runs.
+#[derive(Debug, Clone)]
+pub struct AdminOptions {
+    /// What operators prove themselves with; `None` if nobody can, but for everybody under `--dev`.
+    pub token: Option<AdminToken>,
 }
 
 /// What is logged.
@@ -185,6 +195,9 @@ pub fn load(
         })?,
         format: raw.choice(&table::LOG_FORMAT, [LogFormat::Text, LogFormat::Json])?,
     };
+    let admin = AdminOptions {
+        token: admin_token(&raw, environment, read_file)?,
+    };
     let mut warnings = warnings(&auth, &store);
     let cluster = cluster::check(&raw, environment, read_file, &mut warnings)?;
     Ok(Options {
@@ -194,6 +207,7 @@ pub fn load(
         broker,
         cluster,
         auth,
+        admin,
         log,
         settings: raw.into_settings(),
     })
@@ -263,6 +277,16 @@ fn server_options(raw: &Raw) -> Result<ServerOptions, ConfigError> {
         connections_max: raw.number(&table::CONNECTIONS_MAX)?,
         request_bytes_in_flight_max: raw.number(&table::REQUEST_BYTES_IN_FLIGHT_MAX)?,
     })
+}
+
+fn admin_token(
+    raw: &Raw,
+    environment: Environment<'_>,
+    read_file: ReadFile<'_>,
+) -> Result<Option<AdminToken>, ConfigError> {
+    let option = &table::ADMIN_TOKEN;
+    let read = |text| secret::read(option.name, text, &raw.origin(option), environment, read_file);
+    Ok(raw.given(option).map(read).transpose()?.map(AdminToken::new))
 }
 
 /// Refuses a server that anybody on the network could use.

@@ -8,10 +8,12 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod cluster;
 mod connection;
 mod control_plane;
 mod data_plane;
+mod drain;
 mod endpoints;
 mod exchange;
 mod health;

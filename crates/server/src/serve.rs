@@ -19,9 +19,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::admin::Admin;
 use crate::cluster;
 use crate::control_plane::ControlPlane;
 use crate::data_plane::{DataPlane, Labels};
+use crate::drain::Drain;
 use crate::endpoints::Endpoints;
 use crate::health::Health;
 use crate::observer::MetricsObserver;
@@ -119,6 +121,11 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
         endpoints,
         durability,
         cluster: node.clone(),
+        drain: Drain::default(),
+        admin: Admin {
+            token: options.admin.token.clone(),
+            is_dev: options.auth.dev,
+        },
     };
     let control_runtime = control_runtime(control, health.clone(), metrics.clone(), options.auth.dev)?;
     let data_runtime = data_runtime()?;

@@ -7,6 +7,7 @@ mod bad_input;
 mod bench;
 mod clients;
 mod cluster;
+mod cluster_admin;
 mod crash;
 mod damage;
 mod full_disk;
