@@ -14,6 +14,7 @@ mod control_plane;
 mod data_plane;
 mod endpoints;
 mod exchange;
+mod faults;
 mod health;
 mod http1;
 mod observer;

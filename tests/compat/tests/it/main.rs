@@ -9,6 +9,7 @@ mod clients;
 mod cluster;
 mod crash;
 mod damage;
+mod faults;
 mod full_disk;
 mod lifecycle;
 mod long_poll;
