@@ -40,6 +40,8 @@ pub struct Options {
     pub admin: AdminOptions,
     /// What is logged.
     pub log: LogOptions,
+    /// The file that says how disk and clock fail; only under `--dev`.
+    pub faults: Option<PathBuf>,
     /// What is allowed and probably not meant: to be logged at the start, each with what to do.
     pub warnings: Vec<String>,
     settings: Vec<Setting>,
@@ -198,6 +200,15 @@ pub fn load(
     let admin = AdminOptions {
         token: admin_token(&raw, environment, read_file)?,
     };
+    let faults = raw.text(&table::FAULTS).map(PathBuf::from);
+    if faults.is_some() && !auth.dev {
+        return Err(ConfigError::new(
+            "a file of faults is named, and the server is not started for development",
+            "the disk and the clock would fail on purpose",
+            "leave it out, or start with --dev",
+        )
+        .at(raw.origin(&table::FAULTS)));
+    }
     let mut warnings = warnings(&auth, &store);
     let cluster = cluster::check(&raw, environment, read_file, &mut warnings)?;
     Ok(Options {
@@ -209,6 +220,7 @@ pub fn load(
         auth,
         admin,
         log,
+        faults,
         settings: raw.into_settings(),
     })
 }

@@ -29,6 +29,17 @@ pub(crate) static CONFIG: Declared = Declared {
     ..Declared::BLANK
 };
 
+pub(crate) static FAULTS: Declared = Declared {
+    name: "faults",
+    in_file: false,
+    kind: Kind::Text("a path"),
+    variable: Some("HOLDFAST_FAULTS"),
+    flag: Some("faults"),
+    doc: "A file that says how the disk and the clock fail, for tests; only with `--dev`. Its form is in \
+          [faults](faults.md).",
+    ..Declared::BLANK
+};
+
 pub(crate) static BIND: Declared = Declared {
     name: "server.bind",
     kind: Kind::Text("an IP address"),
@@ -282,9 +293,10 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 36] = [
+pub static OPTIONS: [&Declared; 37] = [
     &DEV,
     &CONFIG,
+    &FAULTS,
     &BIND,
     &PORT,
     &CONTROL_PORT,

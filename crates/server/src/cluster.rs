@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::cluster::link::{Secret, Security, Tcp, Tls};
 use ::cluster::{Cluster, ElectionSilence, OpenError, Role, Settings, World};
-use broker::{OsClock, OsRandom, Recovered};
+use broker::{Clock, OsRandom, Recovered};
 use config::{ClusterOptions, ClusterSecurity};
 use http::StatusCode;
 use journal::{
@@ -36,6 +36,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 pub(crate) fn prepare(
     options: &ClusterOptions,
     is_dev: bool,
+    clock: Arc<dyn Clock>,
     runtime: &Runtime,
 ) -> Result<Cluster, ServeError> {
     if options.preferred_leader {
@@ -56,7 +57,7 @@ pub(crate) fn prepare(
     let world = World {
         network: Arc::new(Tcp),
         random: Arc::new(OsRandom),
-        clock: Arc::new(OsClock),
+        clock,
         runtime: runtime.handle().clone(),
     };
     Ok(Cluster::new(settings, world))

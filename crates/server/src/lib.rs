@@ -16,6 +16,7 @@ mod data_plane;
 mod drain;
 mod endpoints;
 mod exchange;
+mod faults;
 mod health;
 mod http1;
 mod observer;

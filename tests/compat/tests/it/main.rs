@@ -10,6 +10,7 @@ mod cluster;
 mod cluster_admin;
 mod crash;
 mod damage;
+mod faults;
 mod full_disk;
 mod lifecycle;
 mod long_poll;
