@@ -4,6 +4,7 @@
 //! repository and its tools, not the product.
 
 mod bench;
+mod chaos;
 mod clients;
 mod fuzz;
 mod install;
@@ -24,6 +25,8 @@ usage: cargo xtask VERB
   bench [--quick|--full] [--only WORD]
                   figures of a release build beside their floors and aims, as Markdown; SQSLOAD names the load
                   generator's binary
+  chaos [--minutes 5] [--seed 1]
+                  three real nodes are killed, suspended, cut off, filled up and damaged while clients work
   fuzz [TARGET] [--seconds 30]    every fuzz target, or one; needs a nightly compiler, and ends with 2 without
   signatures [--count 1000000]    changed bits of signed requests, of which none may be accepted
 ";
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["bench", options @ ..] => bench::run(options),
+        ["chaos", options @ ..] => chaos::run(options),
         ["fuzz", options @ ..] => match fuzz::run(options) {
             Ok(fuzz::Ended::CannotRun) => return ExitCode::from(2),
             Ok(fuzz::Ended::Ran) => Ok(()),

@@ -123,21 +123,26 @@ pub struct Server {
 impl Server {
     /// Starts a server on an empty data directory and waits until it can serve.
     pub fn start(launch: Launch) -> Result<Self> {
+        let mut server = Self::start_unready(launch)?;
+        server.wait_until_ready().with_context(|| server.log_tail())?;
+        Ok(server)
+    }
+
+    /// Starts a server on an empty data directory.
+    pub fn start_unready(launch: Launch) -> Result<Self> {
         let home = Scratch::new("server")?;
         let mount = |mebibytes| SmallDisk::mount(&data_dir(home.path()), mebibytes);
         let disk = launch.disk_mebibytes.map(mount).transpose()?;
         let child = spawn(&launch, home.path())?;
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Self {
+        Ok(Self {
             launch,
             _disk: disk,
             home,
             child,
             sqs: unknown,
             control: unknown,
-        };
-        server.wait_until_ready().with_context(|| server.log_tail())?;
-        Ok(server)
+        })
     }
 
     /// Starts a server with `--dev`.
@@ -210,6 +215,26 @@ impl Server {
         Ok(())
     }
 
+    /// Returns the id of the process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Makes the process stand still, as a machine that is suspended does.
+    pub fn suspend(&self) -> Result<()> {
+        signal(&self.child, Signal::STOP)
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) -> Result<()> {
+        signal(&self.child, Signal::CONT)
+    }
+
+    /// Returns everything that the process wrote.
+    pub fn log(&self) -> Vec<u8> {
+        fs::read(log_file(self.home.path())).unwrap_or_default()
+    }
+
     /// Asks the process to stop, as an init system does, and does not wait.
     pub fn ask_to_stop(&self) -> Result<()> {
         signal(&self.child, Signal::TERM)
@@ -259,7 +284,8 @@ impl Server {
         format!("the server's last lines:\n{}", tail.join("\n"))
     }
 
-    fn wait_until_ready(&mut self) -> Result<()> {
+    /// Waits until the process can serve.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
         let endpoints = self.data_dir().join("endpoints.json");
         let child = &mut self.child;
         let text = wait_for("endpoints.json", START_LIMIT, || {

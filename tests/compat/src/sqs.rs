@@ -3,6 +3,7 @@
 //! The real SDKs have their own tests; this one exists because it never retries and never hides an answer.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use crate::http::{Connection, Reply};
 #[derive(Debug)]
 pub struct Sqs {
     address: SocketAddr,
+    answer_limit: Option<Duration>,
     connection: Option<Connection>,
 }
 
@@ -32,8 +34,16 @@ impl Sqs {
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
+            answer_limit: None,
             connection: None,
         }
+    }
+
+    /// Waits no longer than this for an answer.
+    #[must_use]
+    pub fn answer_limit(mut self, limit: Duration) -> Self {
+        self.answer_limit = Some(limit);
+        self
     }
 
     /// Calls an action; `Err` means that no answer came, so the outcome is unknown.
@@ -42,6 +52,9 @@ impl Sqs {
             Some(connection) => connection,
             None => Connection::open(self.address)?,
         };
+        if let Some(limit) = self.answer_limit {
+            connection.set_answer_limit(limit)?;
+        }
         let reply = post_json(&mut connection, action, &serde_json::to_vec(input)?)?;
         if reply.header("connection") != Some("close") {
             self.connection = Some(connection);
