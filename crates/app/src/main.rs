@@ -25,12 +25,14 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(serve)
         .subcommand(cli::bench_command())
+        .subcommand(cli::cluster_command())
         .subcommand(verify::command())
         .subcommand(repair::command())
         .get_matches();
     match matches.subcommand() {
         Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
         Some(("bench", arguments)) => cli::run_bench(arguments),
+        Some(("cluster", arguments)) => cli::run_cluster(arguments),
         Some(("verify", arguments)) => verify::run(arguments),
         Some(("repair", arguments)) => repair::run(arguments),
         Some(_) | None => ExitCode::from(ConfigError::EXIT_CODE),

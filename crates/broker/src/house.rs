@@ -207,7 +207,7 @@ impl Committer {
                 self.house.room.look(space, state_bytes);
                 let is_short = self.house.room.is_short();
                 let leader = self.shared.options.leader.as_deref();
-                let has_quorum = leader.is_none_or(|leader| leader.room(is_short));
+                let has_quorum = leader.is_none_or(|leader| leader.room(space, is_short));
                 self.owner.refuse_sends(is_short || !has_quorum);
                 self.shared.options.observer.room(space, is_short);
             }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use journal::Space;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tracing::error;
@@ -55,8 +56,8 @@ pub trait Leader: Debug + Send + Sync {
     /// it has not heard all of them. Must not block.
     fn level(&self) -> u32;
 
-    /// Hears whether this node's disk is below its reserve. Returns whether a quorum of the nodes has room. Must not block.
-    fn room(&self, is_short: bool) -> bool;
+    /// Hears how much room this node's disk has, and whether that is below its reserve. Returns whether a quorum of the nodes has room. Must not block.
+    fn room(&self, space: Space, is_short: bool) -> bool;
 
     /// Hears that the cluster is of this feature level: nodes that do not understand it have no place in it. Must not block.
     fn raised(&self, level: u32);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use broker::{Broker, Checkpoint, Clock, ForwardError, Forwarding, Leader, Random};
 use bytes::Bytes;
-use journal::{Disk, JournalError, LocalOptions, Lock, ReplicatedLog, RestoreSnapshot};
+use journal::{Disk, JournalError, LocalOptions, Lock, ReplicatedLog, RestoreSnapshot, Space};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
@@ -19,7 +19,9 @@ use crate::link::{
     ClusterId, Handler, HandlerError, Identity, LinkError, Links, Network, NodeId, Options, Outside, Peer,
     Request, Security, Target,
 };
-use crate::messages::{self, ADOPT, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, ROOM, TELL};
+use crate::messages::{
+    self, ADOPT, CHANGE, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, ROOM, STATUS, TELL,
+};
 use crate::node::{ElectionSilence, Node, NodeError, NodeOptions, Role};
 use crate::raft::codec::CodecError;
 use crate::raft::network::{CallError, Calling, Kind, Peers};
@@ -370,7 +372,8 @@ impl Leader for Cluster {
         lowest.map_or(broker::LEVEL, |lowest| lowest.min(broker::LEVEL))
     }
 
-    fn room(&self, is_short: bool) -> bool {
+    fn room(&self, space: Space, is_short: bool) -> bool {
+        self.0.rooms.measured(space);
         // A start has nobody to tell.
         self.0
             .links
@@ -462,6 +465,16 @@ impl Handler for Serving {
                     .await),
                 None => Err(HandlerError::Busy),
             },
+            STATUS => Ok(cluster.answer_report()),
+            CHANGE => {
+                // Goes on if the node that asked has gone.
+                let (runtime, cluster) = (cluster.runtime().clone(), cluster.clone());
+                let made = runtime
+                    .spawn(async move { cluster.answer_change(body).await })
+                    .await;
+                made.map_err(|error| HandlerError::Failed(error.to_string()))?
+                    .map_err(malformed)
+            }
             ROOM => room::heard(cluster, peer.node.as_u64(), &body).map_err(malformed),
             COMPARE => agreement::heard(cluster, peer.node.as_u64(), body).map_err(malformed),
             DISCOVER => {

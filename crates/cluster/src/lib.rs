@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod agreement;
 mod cluster;
 mod driver;
@@ -16,6 +17,7 @@ mod node;
 mod raft;
 mod room;
 
+pub use admin::{Change, ChangeError, Report, Surveyed};
 pub use cluster::{Cluster, OpenError, Settings, World};
 pub use driver::ClusterJournal;
 pub use node::{ElectionSilence, Node, NodeError, NodeOptions, Role, View};

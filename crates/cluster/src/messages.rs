@@ -15,7 +15,9 @@ pub(crate) const FORWARD: u16 = 272;
 pub(crate) const TELL: u16 = 273;
 pub(crate) const COMPARE: u16 = 274;
 pub(crate) const ROOM: u16 = 275;
+pub(crate) const STATUS: u16 = 276;
 pub(crate) const JOIN: u16 = 288;
+pub(crate) const CHANGE: u16 = 289;
 
 /// Returns the number of one of Raft's requests.
 pub(crate) fn number(kind: Kind) -> u16 {
@@ -98,7 +100,7 @@ fn check_end(from: &Bytes) -> Result<()> {
     Ok(())
 }
 
-fn put_text(to: &mut BytesMut, text: &str) {
+pub(crate) fn put_text(to: &mut BytesMut, text: &str) {
     let mut end = text.len().min(ADDRESS_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -107,7 +109,7 @@ fn put_text(to: &mut BytesMut, text: &str) {
     to.put_slice(&text.as_bytes()[..end]);
 }
 
-fn text(from: &mut Bytes) -> Result<String> {
+pub(crate) fn text(from: &mut Bytes) -> Result<String> {
     let len = usize::from(from.try_get_u16_le()?);
     if len > ADDRESS_BYTES_MAX {
         return Err(CodecError::Invalid("the length of a text"));

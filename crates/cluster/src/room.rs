@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use journal::Space;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -28,6 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 struct State {
     is_short: bool,
+    used_percent: Option<u8>,
     told_at: Option<Instant>,
     /// When nodes last said that they are short of room.
     short: BTreeMap<u64, Instant>,
@@ -81,6 +83,18 @@ impl State {
 }
 
 impl Rooms {
+    /// Takes note of how full this node's disk is.
+    pub(crate) fn measured(&self, space: Space) {
+        let used = space.total.saturating_sub(space.available);
+        let percent = (used.saturating_mul(100)).checked_div(space.total);
+        self.state().used_percent = percent.and_then(|percent| u8::try_from(percent).ok());
+    }
+
+    /// Returns how full this node's disk is; none if nobody has looked.
+    pub(crate) fn used_percent(&self) -> Option<u8> {
+        self.state().used_percent
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change of it is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::cluster::link::{Secret, Security, Tcp, Tls};
-use ::cluster::{Cluster, ElectionSilence, OpenError, Role, Settings, World};
+use ::cluster::{Change, ChangeError, Cluster, ElectionSilence, OpenError, Role, Settings, World};
 use broker::{Clock, OsRandom, Recovered};
 use config::{ClusterOptions, ClusterSecurity};
 use http::StatusCode;
@@ -14,10 +14,11 @@ use journal::{
     Disk, Journal, JournalError, LocalOptions, Lock, RaftSnapshot, RecoveryReport, Replay, ReplayError,
     RestoreSnapshot,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tracing::warn;
 
+use crate::admin::{AdminAnswer, AdminError};
 use crate::serve::ServeError;
 
 /// Longest that requests of other nodes may take to be answered once the server stops.
@@ -190,6 +191,127 @@ pub(crate) fn status(cluster: &Cluster) -> (StatusCode, String) {
         peers: peers.collect(),
     };
     (StatusCode::OK, crate::health::json(&status))
+}
+
+#[derive(Serialize)]
+struct Nodes {
+    schema: &'static str,
+    cluster: String,
+    term: u64,
+    nodes: Vec<NodeStatus>,
+}
+
+#[derive(Serialize)]
+struct NodeStatus {
+    id: String,
+    address: String,
+    role: &'static str,
+    leader: Option<String>,
+    term: Option<u64>,
+    applied_index: Option<u64>,
+    /// Entries behind the node that has applied most.
+    lag: Option<u64>,
+    disk_used_percent: Option<u8>,
+}
+
+fn role_text(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Candidate => "candidate",
+        Role::Follower => "follower",
+        Role::Learner => "learner",
+    }
+}
+
+/// `GET /api/cluster/nodes`: what all nodes say of themselves.
+pub(crate) async fn nodes(cluster: &Cluster) -> AdminAnswer {
+    let surveyed = cluster.survey().await;
+    let reports = || surveyed.iter().filter_map(|node| node.report.as_ref());
+    let most = reports().map(|report| report.applied).max().unwrap_or(0);
+    let id = cluster
+        .started()
+        .and_then(::cluster::Node::cluster)
+        .unwrap_or_default();
+    let nodes = surveyed.iter().map(|node| {
+        let report = node.report.as_ref();
+        NodeStatus {
+            id: id_text(node.id),
+            address: node.address.clone(),
+            role: report.map_or("unreachable", |report| role_text(report.role)),
+            leader: report.and_then(|report| report.leader).map(id_text),
+            term: report.map(|report| report.term),
+            applied_index: report.map(|report| report.applied),
+            lag: report.map(|report| most - report.applied),
+            disk_used_percent: report.and_then(|report| report.disk_used_percent),
+        }
+    });
+    AdminAnswer::ok(&Nodes {
+        schema: "holdfast.cluster.status/1",
+        cluster: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        term: reports().map(|report| report.term).max().unwrap_or(0),
+        nodes: nodes.collect(),
+    })
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Wish {
+    node: Option<String>,
+    force: bool,
+}
+
+/// Reads what a request asks for, by the last part of its path and its body.
+fn wished(action: &str, body: &[u8]) -> Result<Change, String> {
+    let wish: Wish = match body {
+        [] => Wish::default(),
+        body => serde_json::from_slice(body).map_err(|error| error.to_string())?,
+    };
+    let named = || {
+        wish.node
+            .clone()
+            .ok_or_else(|| "the field node is missing".to_owned())
+    };
+    match action {
+        "transfer" => Ok(Change::Transfer { to: wish.node }),
+        "add" => Ok(Change::Add { node: named()? }),
+        "remove" => Ok(Change::Remove {
+            node: named()?,
+            is_forced: wish.force,
+        }),
+        _ => Err(format!("{action} is not transfer, add or remove")),
+    }
+}
+
+/// `POST /api/cluster/{transfer,add,remove}`: changes who leads, or who belongs to the cluster.
+pub(crate) async fn change(cluster: &Cluster, action: &str, body: &[u8]) -> AdminAnswer {
+    let refused = |status, code, cause: String, hint: &str, retryable| {
+        let error = AdminError {
+            code,
+            message: format!("{action} was not done"),
+            cause,
+            hint: hint.to_owned(),
+            retryable,
+        };
+        AdminAnswer::refused(status, &error)
+    };
+    let change = match wished(action, body) {
+        Ok(change) => change,
+        Err(cause) => {
+            let hint = r#"send {"node": ID or ADDRESS}, and "force": true to remove without a quorum"#;
+            return refused(StatusCode::BAD_REQUEST, "usage", cause, hint, false);
+        }
+    };
+    match cluster.change(&change).await {
+        Ok(()) => AdminAnswer::ok(&serde_json::json!({ "status": "done" })),
+        Err(ChangeError::Refused(cause)) => {
+            let hint = "look at the nodes: holdfast cluster status URL";
+            refused(StatusCode::CONFLICT, "precondition", cause, hint, false)
+        }
+        Err(ChangeError::Unavailable(cause)) => {
+            let hint = "try again when a node leads";
+            refused(StatusCode::SERVICE_UNAVAILABLE, "unavailable", cause, hint, true)
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
@@ -29,6 +30,8 @@ impl ControlPlane {
             .route("/ready", get(ready))
             .route("/api/cluster/status", get(cluster_status))
             .route("/leader", get(leader))
+            .route("/api/cluster/nodes", get(cluster_nodes))
+            .route("/api/cluster/{action}", post(change_cluster))
             .route(drain::PATH, any(drain))
             .route("/metrics", get(metrics));
         if self.is_dev {
@@ -48,6 +51,22 @@ async fn ready(State(plane): State<ControlPlane>) -> Response {
 
 async fn cluster_status(State(plane): State<ControlPlane>) -> Response {
     json(plane.health.cluster_status())
+}
+
+async fn cluster_nodes(State(plane): State<ControlPlane>, headers: HeaderMap) -> Response {
+    answer(plane.health.cluster_nodes(authorization(&headers)).await)
+}
+
+async fn change_cluster(
+    State(plane): State<ControlPlane>,
+    Path(action): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let change = plane
+        .health
+        .change_cluster(&action, authorization(&headers), &body);
+    answer(change.await)
 }
 
 async fn leader(State(plane): State<ControlPlane>) -> Response {

@@ -5,7 +5,7 @@ use broker::{Broker, Status};
 use http::StatusCode;
 use serde::Serialize;
 
-use crate::admin::{Admin, AdminAnswer};
+use crate::admin::{Admin, AdminAnswer, AdminError};
 use crate::drain::Drain;
 use crate::endpoints::Endpoints;
 
@@ -89,6 +89,42 @@ impl Health {
             Ok(()) => self.drain.begin(&self.broker, self.cluster.as_ref()).await,
             Err(refused) => refused,
         }
+    }
+
+    /// `GET /api/cluster/nodes`: what all nodes say of themselves.
+    pub(crate) async fn cluster_nodes(&self, authorization: Option<&str>) -> AdminAnswer {
+        match self.cluster_of_operators(authorization) {
+            Ok(cluster) => crate::cluster::nodes(cluster).await,
+            Err(refused) => refused,
+        }
+    }
+
+    /// `POST /api/cluster/{transfer,add,remove}`.
+    pub(crate) async fn change_cluster(
+        &self,
+        action: &str,
+        authorization: Option<&str>,
+        body: &[u8],
+    ) -> AdminAnswer {
+        match self.cluster_of_operators(authorization) {
+            Ok(cluster) => crate::cluster::change(cluster, action, body).await,
+            Err(refused) => refused,
+        }
+    }
+
+    /// Returns the cluster for whoever may change it.
+    fn cluster_of_operators(&self, authorization: Option<&str>) -> Result<&Cluster, AdminAnswer> {
+        self.admin.check(authorization)?;
+        self.cluster.as_ref().ok_or_else(|| {
+            let error = AdminError {
+                code: "not_found",
+                message: "there is no cluster".to_owned(),
+                cause: "this server is not a node of a cluster".to_owned(),
+                hint: "set cluster.listen and cluster.seeds".to_owned(),
+                retryable: false,
+            };
+            AdminAnswer::refused(StatusCode::NOT_FOUND, &error)
+        })
     }
 
     /// `GET /api/cluster/status`: the node's own view of its cluster.

@@ -13,7 +13,7 @@ use broker::{
 use bytes::Bytes;
 use journal::{
     Counters, Epoch, Event, Journal, JournalError, ProposeError, Replay, SnapshotReceipt, SnapshotSink,
-    Source, Ticket, Waker,
+    Source, Space, Ticket, Waker,
 };
 use tokio::runtime::Handle;
 use types::{LogIndex, Term};
@@ -391,7 +391,7 @@ impl Leader for Way {
         1
     }
 
-    fn room(&self, is_short: bool) -> bool {
+    fn room(&self, _: Space, is_short: bool) -> bool {
         !is_short
     }
 

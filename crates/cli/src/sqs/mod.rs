@@ -10,5 +10,6 @@ mod signer;
 
 pub(crate) use action::Action;
 pub(crate) use client::{CallError, Client};
+pub(crate) use connection::Connection;
 pub(crate) use credentials::Credentials;
 pub(crate) use endpoint::Endpoint;
