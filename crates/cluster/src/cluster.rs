@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use broker::{Broker, Clock, ForwardError, Forwarding, Leader, Random};
+use broker::{Broker, Clock, ForwardError, Forwarding, Leader, Process, Random};
 use bytes::Bytes;
 use journal::{Disk, JournalError, LocalOptions, Lock, ReplicatedLog, RestoreSnapshot};
 use tokio::runtime::Handle;
@@ -65,6 +65,8 @@ pub struct World {
     pub random: Arc<dyn Random>,
     /// The clocks.
     pub clock: Arc<dyn Clock>,
+    /// The process: what writes the log runs on a thread of it.
+    pub process: Arc<dyn Process>,
     /// Where everything runs that is not the owner's.
     pub runtime: Handle,
 }
@@ -139,6 +141,7 @@ impl Cluster {
             log,
             recovery.copies,
             Arc::new(self.clone()),
+            Arc::clone(&self.0.world.process),
             runtime,
         )?;
         let identity = Identity {

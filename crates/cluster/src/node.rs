@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::Process;
 use bytes::Bytes;
 use journal::{ReplicatedLog, StoredCopies};
 use openraft::async_runtime::instant::Instant as _;
@@ -139,7 +140,7 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// Starts a node on the log that it has, in `runtime`; `copies` are those that opening the log found. The journal is for
+    /// Starts a node on the log that it has, in `process` and `runtime`; `copies` are those that opening the log found. The journal is for
     /// the owner, who has the state of the log's snapshot. Blocks until Raft has read the log, so it must not be called on
     /// a thread of a runtime.
     pub fn start(
@@ -147,6 +148,7 @@ impl Node {
         mut log: ReplicatedLog,
         copies: Vec<StoredCopies>,
         peers: Arc<dyn Peers>,
+        process: Arc<dyn Process>,
         runtime: &Handle,
     ) -> Result<(Self, ClusterJournal), NodeError> {
         let (min, max) = options.election_silence.timeouts();
@@ -169,7 +171,7 @@ impl Node {
         };
         let snapshot = log.snapshot().cloned();
         let snapshot = snapshot.as_ref();
-        let (store, _writer) = LogStore::start(log, mark)?;
+        let store = LogStore::start(log, mark, process)?;
         let id = mark.node;
         let shared = Arc::clone(store.shared());
         let machine = Machine::new(Arc::clone(&shared), Arc::clone(&deliveries), id, snapshot)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::cluster::link::{Secret, Security, Tcp, Tls};
 use ::cluster::{Cluster, ElectionSilence, OpenError, Role, Settings, World};
-use broker::{OsClock, OsRandom, Recovered};
+use broker::{OsClock, OsProcess, OsRandom, Recovered};
 use config::{ClusterOptions, ClusterSecurity};
 use http::StatusCode;
 use journal::{
@@ -57,6 +57,7 @@ pub(crate) fn prepare(
         network: Arc::new(Tcp),
         random: Arc::new(OsRandom),
         clock: Arc::new(OsClock),
+        process: Arc::new(OsProcess),
         runtime: runtime.handle().clone(),
     };
     Ok(Cluster::new(settings, world))

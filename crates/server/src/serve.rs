@@ -277,6 +277,7 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>, node: Option<&Cluste
         reserve_bytes: options.store.reserve_bytes,
         clock: Arc::new(OsClock),
         random: Arc::new(OsRandom),
+        process: Arc::new(broker::OsProcess),
         observer: Arc::new(MetricsObserver(metrics)),
         leader: node.map(|node| Arc::new(node.clone()) as Arc<dyn Leader>),
     }

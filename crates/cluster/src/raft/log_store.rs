@@ -1,6 +1,6 @@
 //! openraft's log in the journal's segments.
 //!
-//! One thread writes: entries, votes, truncations and purges in the order in which they were asked for, as many as wait
+//! One worker writes, on a thread of its own: entries, votes, truncations and purges in the order in which they were asked for, as many as wait
 //! with one sync, and reports each done in that order. An entry can be read at once, from memory, and counts as stored when
 //! its sync is done.
 
@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use broker::Process;
 use bytes::Bytes;
 use journal::{EntryKind, JournalError, LogReader, NewEntry, Place, ReplicatedLog, SnapshotReceipt, Ticket};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 use types::LogIndex;
@@ -107,6 +107,7 @@ pub(crate) struct Shared {
     recent: Mutex<Recent>,
     mark: Mutex<Mark>,
     own: Mutex<Own>,
+    process: Arc<dyn Process>,
 }
 
 impl Debug for Shared {
@@ -123,6 +124,11 @@ impl Shared {
 
     pub(crate) fn reader(&self) -> &LogReader {
         &self.reader
+    }
+
+    /// Returns the process that writes the log.
+    pub(crate) fn process(&self) -> &Arc<dyn Process> {
+        &self.process
     }
 
     /// Returns the vote of this node.
@@ -199,12 +205,12 @@ fn entry_of(stored: journal::StoredEntry) -> io::Result<Entry> {
 #[derive(Debug, Clone)]
 pub(crate) struct LogStore {
     shared: Arc<Shared>,
-    writes: Sender<Write>,
+    writes: UnboundedSender<Write>,
 }
 
 impl LogStore {
     /// Starts the writer. It ends when every clone of the store is gone.
-    pub(crate) fn start(log: ReplicatedLog, mark: Mark) -> io::Result<(Self, JoinHandle<()>)> {
+    pub(crate) fn start(log: ReplicatedLog, mark: Mark, process: Arc<dyn Process>) -> io::Result<Self> {
         let reader = log.reader();
         let unwritten = log.last_id().index.0;
         let shared = Arc::new(Shared {
@@ -216,13 +222,12 @@ impl LogStore {
             }),
             mark: Mutex::new(mark),
             own: Mutex::default(),
+            process,
         });
-        let (writes, asked) = mpsc::channel();
+        let (writes, asked) = unbounded_channel();
         let writer = Writer(Arc::clone(&shared));
-        let thread = std::thread::Builder::new()
-            .name("raft-log".to_owned())
-            .spawn(move || writer.run(&asked))?;
-        Ok((Self { shared, writes }, thread))
+        shared.process.spawn("raft-log", Box::pin(writer.run(asked)))?;
+        Ok(Self { shared, writes })
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -350,17 +355,17 @@ impl RaftLogStorage<Types> for LogStore {
     }
 }
 
-/// The thread that writes.
+/// The worker that writes.
 struct Writer(Arc<Shared>);
 
 impl Writer {
-    fn run(&self, asked: &Receiver<Write>) {
-        while let Ok(first) = asked.recv() {
-            let rest = asked.try_iter().take(BATCH_MAX - 1);
+    async fn run(self, mut asked: UnboundedReceiver<Write>) {
+        while let Some(first) = asked.recv().await {
+            let rest = std::iter::from_fn(|| asked.try_recv().ok()).take(BATCH_MAX - 1);
             let batch: Vec<Write> = std::iter::once(first).chain(rest).collect();
             if let Err(failure) = self.write(&batch) {
                 error!(error = %failure, "the log has failed: aborting, so that nothing counts that may not be stored");
-                std::process::abort();
+                self.0.process.abort();
             }
             batch.into_iter().for_each(report);
         }

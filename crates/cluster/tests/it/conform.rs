@@ -4,6 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::OsProcess;
 use cluster::{ElectionSilence, Node, NodeOptions};
 use journal::conformance::{self, Driver};
 use journal::{
@@ -53,8 +54,8 @@ impl Driver for One {
             switch: Arc::new(Switch::default()),
         });
         let handle = self.runtime.handle();
-        let (node, journal) =
-            Node::start(&options, log, recovery.copies, port, handle).expect("the node starts");
+        let (node, journal) = Node::start(&options, log, recovery.copies, port, Arc::new(OsProcess), handle)
+            .expect("the node starts");
         self.runtime.block_on(async {
             if !node.is_member().await.expect("it answers") {
                 let members = [(7, "here:7901".to_owned())].into();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use broker::OsProcess;
 use bytes::Bytes;
 use cluster::{CallError, Calling, ClusterJournal, ElectionSilence, Kind, Node, NodeOptions, Peers, Role};
 use journal::{
@@ -182,8 +183,15 @@ impl Group {
             from: id,
             switch: Arc::clone(&self.switch),
         });
-        let (node, mut journal) =
-            Node::start(&options, log, recovery.copies, port, self.runtime.handle()).unwrap();
+        let (node, mut journal) = Node::start(
+            &options,
+            log,
+            recovery.copies,
+            port,
+            Arc::new(OsProcess),
+            self.runtime.handle(),
+        )
+        .unwrap();
         let woken: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let waker = Arc::clone(&woken);
         journal.set_waker(Arc::new(move || {
