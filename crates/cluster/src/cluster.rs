@@ -52,6 +52,8 @@ pub struct Settings {
     pub election_silence: ElectionSilence,
     /// How long a batch may take to reach a quorum before its outcome counts as unknown.
     pub replicate_timeout: Duration,
+    /// Entries that stay in the log behind a snapshot, for followers that are a little behind.
+    pub entries_kept: u64,
     /// Whether tests may turn clocks through requests of other nodes.
     pub may_move_clock: bool,
 }
@@ -134,6 +136,7 @@ impl Cluster {
             fresh_id: u64::from_le_bytes(fresh_id),
             election_silence: self.0.settings.election_silence,
             replicate_timeout: self.0.settings.replicate_timeout,
+            entries_kept: self.0.settings.entries_kept,
         };
         let runtime = &self.0.world.runtime;
         let (node, journal) = Node::start(

@@ -16,5 +16,5 @@ mod raft;
 
 pub use cluster::{Cluster, OpenError, Settings, World};
 pub use driver::ClusterJournal;
-pub use node::{ElectionSilence, Node, NodeError, NodeOptions, Role, View};
+pub use node::{ENTRIES_KEPT, ElectionSilence, Node, NodeError, NodeOptions, Role, View};
 pub use raft::network::{CallError, Calling, Kind, Peers};

@@ -25,7 +25,7 @@ use crate::raft::sync::Inbound;
 use crate::raft::types::{Member, Raft};
 
 /// Entries that stay in the log behind a snapshot, for followers that are a little behind.
-const ENTRIES_KEPT: u64 = 1_024;
+pub const ENTRIES_KEPT: u64 = 1_024;
 /// Most entries of one request; their bytes are limited as well.
 const APPEND_ENTRIES_MAX: u64 = 256;
 /// A leader looks so many times in a lease whether it still has a quorum behind it, and proposals are late.
@@ -68,6 +68,8 @@ pub struct NodeOptions {
     pub election_silence: ElectionSilence,
     /// How long a batch may take to reach a quorum before its outcome counts as unknown.
     pub replicate_timeout: Duration,
+    /// Entries that stay in the log behind a snapshot: usually [`ENTRIES_KEPT`].
+    pub entries_kept: u64,
 }
 
 /// Why a node could not do what was asked of it.
@@ -152,7 +154,7 @@ impl Node {
         runtime: &Handle,
     ) -> Result<(Self, ClusterJournal), NodeError> {
         let (min, max) = options.election_silence.timeouts();
-        let config = Arc::new(config(min, max)?);
+        let config = Arc::new(config(min, max, options.entries_kept)?);
         let deliveries = Arc::new(Deliveries::default());
         let office = Arc::new(Office::default());
         let mark = match Mark::decode(log.mark()).map_err(io::Error::from)? {
@@ -310,7 +312,7 @@ impl Node {
     }
 }
 
-fn config(min: Duration, max: Duration) -> Result<Config, NodeError> {
+fn config(min: Duration, max: Duration, entries_kept: u64) -> Result<Config, NodeError> {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let config = Config {
         cluster_name: "holdfast".to_owned(),
@@ -320,7 +322,7 @@ fn config(min: Duration, max: Duration) -> Result<Config, NodeError> {
         enable_pre_vote: Some(true),
         // The owner makes them, by the bytes of the log.
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: ENTRIES_KEPT,
+        max_in_snapshot_log_to_keep: entries_kept,
         max_payload_entries: APPEND_ENTRIES_MAX,
         // Only what is no longer in the log is sent as a whole state.
         replication_lag_threshold: u64::MAX,

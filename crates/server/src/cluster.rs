@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::cluster::link::{Secret, Security, Tcp, Tls};
-use ::cluster::{Cluster, ElectionSilence, OpenError, Role, Settings, World};
+use ::cluster::{Cluster, ENTRIES_KEPT, ElectionSilence, OpenError, Role, Settings, World};
 use broker::{OsClock, OsProcess, OsRandom, Recovered};
 use config::{ClusterOptions, ClusterSecurity};
 use http::StatusCode;
@@ -51,6 +51,7 @@ pub(crate) fn prepare(
             high: options.election_silence.high,
         },
         replicate_timeout: options.replicate_timeout,
+        entries_kept: ENTRIES_KEPT,
         may_move_clock: is_dev,
     };
     let world = World {

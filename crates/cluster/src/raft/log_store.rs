@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use journal::{EntryKind, JournalError, LogReader, NewEntry, Place, ReplicatedLog
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tracing::{error, info, warn};
 use types::LogIndex;
 
@@ -105,6 +106,8 @@ pub(crate) struct Shared {
     log: Mutex<ReplicatedLog>,
     reader: LogReader,
     recent: Mutex<Recent>,
+    /// Hears when more can be read from the segments.
+    written: Notify,
     mark: Mutex<Mark>,
     own: Mutex<Own>,
     process: Arc<dyn Process>,
@@ -160,6 +163,21 @@ impl Shared {
     pub(crate) fn committed(&self, id: LogId) -> Option<Ticket> {
         let (proposed, ticket) = lock(&self.own).0.remove(&id.index)?;
         (proposed == id).then_some(ticket)
+    }
+
+    /// Waits until an entry can be read from the segments. An entry may be committed before this node has written it; its
+    /// place is known only then, and no snapshot can be made of it before.
+    pub(crate) async fn written(&self, index: u64) {
+        let mut written = pin!(self.written.notified());
+        loop {
+            // Listens before it looks, so that nothing is missed in between.
+            written.as_mut().enable();
+            if index < lock(&self.recent).unwritten {
+                return;
+            }
+            written.as_mut().await;
+            written.set(self.written.notified());
+        }
     }
 
     fn entry(&self, index: u64) -> io::Result<Option<Entry>> {
@@ -220,6 +238,7 @@ impl LogStore {
                 unwritten,
                 ..Recent::default()
             }),
+            written: Notify::new(),
             mark: Mutex::new(mark),
             own: Mutex::default(),
             process,
@@ -388,6 +407,8 @@ impl Writer {
                 let mut recent = lock(&self.0.recent);
                 recent.unwritten = last.log_id.index + 1;
                 recent.trim();
+                drop(recent);
+                self.0.written.notify_waiters();
             }
         }
         if !needs_sync {

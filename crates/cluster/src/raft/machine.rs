@@ -102,6 +102,7 @@ impl RaftStateMachine<Types> for Machine {
                         .member(index, encode_stored_membership(&self.membership));
                 }
                 Payload::Normal(batch) => {
+                    self.store.written(id.index).await;
                     let place = self.store.reader().place(index);
                     let delivery = Delivery::Entry {
                         index,

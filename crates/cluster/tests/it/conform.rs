@@ -48,6 +48,7 @@ impl Driver for One {
                 high: Duration::from_millis(120),
             },
             replicate_timeout: Duration::from_secs(60),
+            entries_kept: cluster::ENTRIES_KEPT,
         };
         let port = Arc::new(Port {
             from: 7,

@@ -178,6 +178,7 @@ impl Group {
             fresh_id: id,
             election_silence: ElectionSilence::default(),
             replicate_timeout: Duration::from_secs(5),
+            entries_kept: cluster::ENTRIES_KEPT,
         };
         let port = Arc::new(Port {
             from: id,
