@@ -226,7 +226,12 @@ impl Committer {
                 self.pause_house();
                 return Ok(());
             }
-            Err(failure) => return Err(failure),
+            Err(failure @ JournalError::SyncFailed { .. }) => return Err(failure),
+            Err(failure) => {
+                warn!(error = %failure, "a snapshot cannot begin; the log is kept and it is tried again");
+                self.pause_house();
+                return Ok(());
+            }
         };
         let (wall, (state, contents)) = (self.owner.last_wall(), self.owner.snapshot());
         let held = clock.monotonic().saturating_sub(began);

@@ -6,6 +6,7 @@ use cluster::Role;
 use history::{Fault as Recorded, Recorder};
 use simulator::{Fault as DiskFault, Random};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -27,7 +28,6 @@ enum End {
     Start(usize),
     /// The power goes, if it has not yet.
     Cut(Vec<usize>),
-    Nothing,
 }
 
 /// Breaks things.
@@ -38,6 +38,8 @@ pub(crate) struct Chaos {
     ends: Vec<(u64, End)>,
     /// Those that lose power with the first of them.
     doomed: BTreeSet<usize>,
+    /// Whether a change of members is under way.
+    is_changing: Arc<AtomicBool>,
     /// A node that was wiped and has not found its place yet.
     pub(crate) lost: Option<usize>,
     recorder: Arc<Recorder>,
@@ -50,6 +52,7 @@ impl Chaos {
             next: 0,
             ends: Vec::new(),
             doomed: BTreeSet::new(),
+            is_changing: Arc::default(),
             lost: None,
             recorder,
         }
@@ -115,6 +118,10 @@ impl Chaos {
             .map(|m| m.number)
             .collect();
         for node in died {
+            if !has_died(&machines[node]) {
+                // It went with another.
+                continue;
+            }
             if self.doomed.contains(&node) {
                 let doomed = std::mem::take(&mut self.doomed);
                 self.cut_power(site, machines, doomed);
@@ -169,11 +176,12 @@ impl Chaos {
                 }
                 self.cut_power(site, machines, doomed);
             }
-            End::Nothing => {}
         }
     }
 
     fn start(&mut self, site: &Site, machine: &mut Machine) {
+        // What passed while a node was down is told by its time of day, so that has to be right when it starts.
+        machine.clock.set_offset(0);
         let node = machine.number;
         if site.bug == Some(crate::bug::Bug::ForgetsLog)
             && let Some(image) = machine.old_image.take()
@@ -320,7 +328,8 @@ impl Chaos {
                 self.ends.push((now + within, End::Cut(nodes)));
             }
             Fault::Flip | Fault::Wipe => {
-                if self.lost.is_some() || !are_all_voters(machines) {
+                let is_changing = self.is_changing.load(Ordering::Relaxed);
+                if self.lost.is_some() || is_changing || !are_all_voters(machines) {
                     return false;
                 }
                 self.lost = Some(node);
@@ -379,6 +388,9 @@ impl Chaos {
         };
         let away = Duration::from_micros(self.draw_micros(1, 2_000_000));
         let trace = Arc::clone(&site.trace);
+        // One whose task ends with its node stays under way: nothing is wiped any more in such a run.
+        let is_changing = Arc::clone(&self.is_changing);
+        is_changing.store(true, Ordering::Relaxed);
         running.runtime.spawn(async move {
             let all: BTreeSet<u64> = at.view().members.into_keys().collect();
             let fewer: BTreeSet<u64> = all.iter().copied().filter(|other| *other != id).collect();
@@ -392,8 +404,8 @@ impl Chaos {
             let voted = timeout(MEMBER_TIMEOUT, at.set_voters(all)).await;
             let is_back = matches!((added, voted), (Ok(Ok(())), Ok(Ok(()))));
             trace.note(format_args!("node {node} is back: {is_back}"));
+            is_changing.store(!is_back, Ordering::Relaxed);
         });
-        self.ends.push((site.trace.now() + 1, End::Nothing));
         true
     }
 }

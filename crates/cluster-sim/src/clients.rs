@@ -19,6 +19,8 @@ use crate::trace::Trace;
 const PATIENCE: Duration = Duration::from_secs(14);
 /// The longest lease that a client asks for, in seconds.
 pub(crate) const LEASE_SECONDS_MAX: u32 = 5;
+/// A poll that takes longer may have been taken to another leader, in microseconds.
+const POLL_USUAL: u64 = 150_000;
 const GROUPS: u64 = 3;
 /// Sends in a hundred to a FIFO queue that repeat the one before.
 const REPEAT_PERCENT: u64 = 25;
@@ -304,7 +306,8 @@ impl Client {
             let wait = u32::try_from(self.random.below(3)).unwrap_or(0);
             let max = 1 + u32::try_from(self.random.below(4)).unwrap_or(0);
             let node = self.draw_node();
-            for (handle, sealed) in self.receive(node, queue, lease, wait, max).await {
+            let received = self.receive(node, queue, lease, wait, max).await;
+            for (handle, sealed) in received.into_iter().flatten() {
                 self.handle(queue, handle, sealed, lease).await;
             }
             self.pause(think).await;
@@ -331,7 +334,7 @@ impl Client {
         sleep_until(Instant::now() + Duration::from_micros(self.random.below(micros + 1))).await;
     }
 
-    /// Receives, and returns the handles as they are and as clients see them.
+    /// Receives, and returns the handles as they are and as clients see them; none if there was no answer.
     pub(crate) async fn receive(
         &mut self,
         node: usize,
@@ -339,7 +342,7 @@ impl Client {
         lease: u32,
         wait: u32,
         max: u32,
-    ) -> Vec<(Handle, String)> {
+    ) -> Option<Vec<(Handle, String)>> {
         let options = ReceiveOptions {
             max,
             visibility_timeout_seconds: Some(lease),
@@ -347,13 +350,12 @@ impl Client {
             attempt: None,
         };
         let visibility_micros = u64::from(lease) * 1_000_000;
-        let ticket = self.invoke(
-            node,
-            Call::Receive {
-                queue,
-                visibility_micros,
-            },
-        );
+        let call = Call::Receive {
+            queue,
+            visibility_micros,
+        };
+        let (invoked, lost) = (self.trace.now(), call.clone());
+        let ticket = self.invoke(node, call);
         let key = QUEUES[queue].key();
         let asked = self
             .ask(node, |broker| async move { broker.receive(key, options).await })
@@ -372,12 +374,15 @@ impl Client {
                     .iter()
                     .map(|message| delivery(message, is_fifo))
                     .collect();
-                (Reply::Received(deliveries), handles)
+                (Reply::Received(deliveries), Some(handles))
             }
-            other @ (Told::Answer(Err(_)) | Told::Nothing | Told::Down) => {
-                (without_answer(other), Vec::new())
-            }
+            other @ (Told::Answer(Err(_)) | Told::Nothing | Told::Down) => (without_answer(other), None),
         };
+        // A poll that waits on at another leader may have left what it took at the one before.
+        if wait > 0 && self.trace.now() > invoked + POLL_USUAL {
+            self.recorder
+                .invoke(self.process, u32::try_from(node).unwrap_or(0), invoked, lost);
+        }
         self.complete(ticket, reply);
         handles
     }

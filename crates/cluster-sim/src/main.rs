@@ -91,6 +91,9 @@ fn main() -> ExitCode {
     if outcome.report.verdict != Verdict::Pass {
         print!("{}", outcome.report);
     }
+    for line in &outcome.proof {
+        println!("  {line}");
+    }
     let coverage = outcome
         .report
         .coverage

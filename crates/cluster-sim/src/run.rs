@@ -15,7 +15,7 @@ use crate::clients::{Client, Directory, LEASE_SECONDS_MAX, QUEUES};
 use crate::ledger::Ledger;
 use crate::network::{SimNetwork, address};
 use crate::node::{Machine, Site, runtime, step};
-use crate::plan::Plan;
+use crate::plan::{Fault, Plan};
 use crate::trace::Trace;
 
 /// How far time goes at once, in microseconds.
@@ -34,6 +34,9 @@ const CALM_FOR: u64 = 4_000_000;
 const STRAGGLE: u64 = 1_000_000_000;
 /// The resolution of the server's clock.
 const CLOCK_ERROR: u64 = 5_000;
+/// While times of day are wrong a new leader may be ahead of the one before by as much as that was behind: nodes tell what
+/// they missed from what is new by the time of day.
+const CLOCK_ERROR_WRONG: u64 = 4_000_000;
 /// What a run must have met to prove anything.
 const REQUIRED: [(&str, u64); 5] = [
     (history::coverage::SENT, 20),
@@ -48,6 +51,8 @@ const REQUIRED: [(&str, u64); 5] = [
 pub(crate) struct Outcome {
     pub(crate) findings: Vec<String>,
     pub(crate) report: Report,
+    /// The operations that prove a violation, each with what it was.
+    pub(crate) proof: Vec<String>,
     pub(crate) hash: u64,
     pub(crate) lines: u64,
     pub(crate) counts: Vec<(&'static str, u64)>,
@@ -184,9 +189,9 @@ impl Run {
             )
         });
         let text: Vec<String> = text.collect();
-        self.site
-            .trace
-            .find(format!("liveness: the nodes are not one again: {text:#?}"));
+        self.site.trace.note(format_args!("{text:#?}"));
+        let finding = "liveness: the nodes are not one again";
+        self.site.trace.find(finding.to_owned());
         None
     }
 
@@ -250,7 +255,11 @@ impl Run {
             for node in (0..nodes).cycle() {
                 for queue in 0..QUEUES.len() {
                     loop {
-                        let handles = client.receive(node, queue, LEASE_SECONDS_MAX, 0, 10).await;
+                        let received = client.receive(node, queue, LEASE_SECONDS_MAX, 0, 10).await;
+                        let Some(handles) = received else {
+                            last = trace.now();
+                            break;
+                        };
                         if handles.is_empty() {
                             break;
                         }
@@ -319,12 +328,8 @@ impl Run {
     fn publish(&self) {
         let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
         for (place, machine) in directory.iter_mut().zip(&self.machines) {
-            if place.is_some() != machine.running.is_some() {
-                *place = machine
-                    .running
-                    .as_ref()
-                    .map(|running| (running.broker.clone(), running.runtime.handle().clone()));
-            }
+            let there = machine.running.as_ref();
+            *place = there.map(|running| (running.broker.clone(), running.runtime.handle().clone()));
         }
     }
 
@@ -366,19 +371,38 @@ impl Run {
             faults,
             drained_from_micros: drained_from,
             straggle_micros: STRAGGLE,
-            clock_error_micros: CLOCK_ERROR,
+            clock_error_micros: match self.site.plan.faults.contains(&Fault::Clock) {
+                true => CLOCK_ERROR_WRONG,
+                false => CLOCK_ERROR,
+            },
         };
         let report = check(&history, &REQUIRED);
+        let proof = proof(&history, &report);
         let (hash, lines) = trace.hash();
         let mut counts: Vec<_> = trace.counts().into_iter().collect();
         counts.push(("reigns", self.site.ledger.leaders() as u64));
         Outcome {
             findings: trace.findings(),
             report,
+            proof,
             hash,
             lines,
             counts,
             seconds: trace.now() / 1_000_000,
         }
     }
+}
+
+/// Returns the operations of the first violations.
+fn proof(history: &History, report: &Report) -> Vec<String> {
+    let Verdict::Fail(violations) = &report.verdict else {
+        return Vec::new();
+    };
+    let named: BTreeSet<usize> = violations
+        .iter()
+        .take(3)
+        .flat_map(|violation| violation.operations.iter().copied())
+        .collect();
+    let text = |place| format!("{place}: {:?}", history.operations[place]);
+    named.into_iter().map(text).collect()
 }

@@ -30,6 +30,8 @@ pub const ENTRIES_KEPT: u64 = 1_024;
 const APPEND_ENTRIES_MAX: u64 = 256;
 /// A leader looks so many times in a lease whether it still has a quorum behind it, and proposals are late.
 const LOOKS_PER_LEASE: u32 = 8;
+/// A leader completes a change of voters that is half done for so many looks: whoever began it is gone.
+const LOOKS_AT_JOINT: u32 = 20;
 /// The lease of a node that alone has a vote: nobody else can be elected.
 const ALONE: Duration = Duration::from_secs(3_600);
 
@@ -176,7 +178,7 @@ impl Node {
         let store = LogStore::start(log, mark, process)?;
         let id = mark.node;
         let shared = Arc::clone(store.shared());
-        let machine = Machine::new(Arc::clone(&shared), Arc::clone(&deliveries), id, snapshot)?;
+        let machine = Machine::new(store.clone(), Arc::clone(&deliveries), id, snapshot)?;
         let network = Network {
             peers,
             store: Arc::clone(&shared),
@@ -352,6 +354,7 @@ impl Watcher {
         let mut server = self.raft.server_metrics();
         let mut interval = tokio::time::interval(self.lease / LOOKS_PER_LEASE);
         let mut last = None;
+        let mut joint_for = 0;
         loop {
             tokio::select! {
                 changed = server.changed() => if changed.is_err() { break },
@@ -374,6 +377,14 @@ impl Watcher {
             self.office.set(leads, lease_until);
             self.office.set_leader(leader);
             let term = self.office.term(Instant::now());
+            joint_for = match self.half_changed() {
+                Some(voters) if term.is_some() && joint_for >= LOOKS_AT_JOINT => {
+                    self.complete(voters);
+                    0
+                }
+                Some(_) if term.is_some() => joint_for + 1,
+                Some(_) | None => 0,
+            };
             if term != last {
                 match (term, last) {
                     (Some(term), _) => info!(term, "this node leads the cluster"),
@@ -389,5 +400,24 @@ impl Watcher {
         }
         self.office.set(None, None);
         self.deliveries.wake();
+    }
+
+    /// Returns the voters that are to be, while those before them have a say too.
+    fn half_changed(&self) -> Option<BTreeSet<u64>> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let configs = metrics.membership_config.membership().get_joint_config();
+        configs.last().filter(|_| configs.len() > 1).cloned()
+    }
+
+    fn complete(&self, voters: BTreeSet<u64>) {
+        info!(?voters, "completing a change of voters that was left half done");
+        let raft = self.raft.clone();
+        tokio::spawn(async move {
+            if let Err(error) = raft.change_membership(voters, false).await {
+                // It is tried again as long as it is half done.
+                info!(%error, "the change of voters is not complete yet");
+            }
+        });
     }
 }

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ enum Write {
     Mark(Mark, oneshot::Sender<()>),
     Truncate(LogIndex, oneshot::Sender<()>),
     Purge(LogIndex, oneshot::Sender<()>),
+    /// A received state takes the place of this node's.
+    Install(SnapshotReceipt, oneshot::Sender<()>),
 }
 
 /// Entries that lie in memory: the last ones, without a gap.
@@ -77,6 +80,13 @@ impl Recent {
         self.unwritten = self.unwritten.min(next);
     }
 
+    /// Forgets the entries before this one.
+    fn forget_before(&mut self, first: u64) {
+        while let Some(entry) = self.entries.pop_front_if(|entry| entry.log_id.index < first) {
+            self.bytes -= bytes_of(&entry);
+        }
+    }
+
     /// Forgets what can be read from the segments, from the oldest on, until the rest fits.
     fn trim(&mut self) {
         let (unwritten, mut bytes) = (self.unwritten, self.bytes);
@@ -108,6 +118,8 @@ pub(crate) struct Shared {
     recent: Mutex<Recent>,
     /// Hears when more can be read from the segments.
     written: Notify,
+    /// The last entry, as the journal counts, that the owner has or is about to get.
+    applied: AtomicU64,
     mark: Mutex<Mark>,
     own: Mutex<Own>,
     process: Arc<dyn Process>,
@@ -139,24 +151,27 @@ impl Shared {
         lock(&self.mark).vote
     }
 
-    /// Makes a received state that of this node: the log begins behind it, unless it holds that very entry.
-    pub(crate) fn install(&self, receipt: &SnapshotReceipt) -> Result<(), JournalError> {
-        let mut log = lock(&self.log);
+    /// The log begins behind a received state, unless it holds that very entry.
+    fn install(&self, log: &mut ReplicatedLog, receipt: &SnapshotReceipt) -> Result<(), JournalError> {
         log.install_snapshot(receipt)?;
-        let last = log.last_id();
-        drop(log);
+        let last = log.last_id().index.0;
         let mut recent = lock(&self.recent);
-        if recent
-            .entries
-            .back()
-            .is_some_and(|entry| to_journal(entry.log_id) != last)
-        {
-            *recent = Recent {
-                unwritten: last.index.0,
-                ..Recent::default()
-            };
+        // What waits to be written behind it was asked for later, and goes on.
+        if recent.first_index().is_some_and(|first| first < last) {
+            recent.forget_before(last);
         }
+        recent.unwritten = recent.unwritten.max(last);
         Ok(())
+    }
+
+    /// Takes note that the owner has what an entry comes to, or is about to.
+    pub(crate) fn set_applied(&self, index: LogIndex) {
+        self.applied.store(index.0, Ordering::Release);
+    }
+
+    /// Returns the last entry that the owner has or is about to get.
+    pub(crate) fn applied(&self) -> LogIndex {
+        LogIndex(self.applied.load(Ordering::Acquire))
     }
 
     /// Takes note that an entry is committed. Returns the proposal that it was on this node.
@@ -239,6 +254,7 @@ impl LogStore {
                 ..Recent::default()
             }),
             written: Notify::new(),
+            applied: AtomicU64::new(0),
             mark: Mutex::new(mark),
             own: Mutex::default(),
             process,
@@ -273,6 +289,11 @@ impl LogStore {
             self.ask(Write::Mark(*mark, done))?;
         }
         heard.await.map_err(|_| writer_gone())
+    }
+
+    /// Makes a received state that of this node, after everything that was asked for before.
+    pub(crate) async fn install(&self, receipt: SnapshotReceipt) -> io::Result<()> {
+        self.ask_and_wait(|done| Write::Install(receipt, done)).await
     }
 
     fn ask(&self, write: Write) -> io::Result<()> {
@@ -400,6 +421,7 @@ impl Writer {
                 Write::Mark(mark, _) => log.set_mark(&mark.encode()),
                 Write::Truncate(index, _) => log.truncate_after(*index),
                 Write::Purge(index, _) => log.purge(*index),
+                Write::Install(receipt, _) => self.0.install(log, receipt),
             })?;
             if let Write::Append(entries, _) = write
                 && let Some(last) = entries.last()
@@ -471,7 +493,9 @@ fn report(write: Write) {
     match write {
         Write::Append(_, callback) => callback.io_completed(Ok(())),
         // Who no longer waits is on its way out.
-        Write::Mark(_, done) | Write::Truncate(_, done) | Write::Purge(_, done) => drop(done.send(())),
+        Write::Mark(_, done) | Write::Truncate(_, done) | Write::Purge(_, done) | Write::Install(_, done) => {
+            done.send(()).unwrap_or_default()
+        }
     }
 }
 

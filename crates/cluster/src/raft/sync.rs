@@ -207,6 +207,12 @@ impl Inbound {
         let last = meta
             .last_log_id
             .ok_or_else(|| io::Error::other("a state without a place in the log"))?;
+        if journal_index(last.index) <= store.applied() {
+            // It came by other ways meanwhile: that is as good as taking it.
+            let heard = own.filter(|own| *own == vote);
+            let unheard = || io::Error::other("the leader that sends this state is not known here yet");
+            return heard.map(Some).ok_or_else(unheard);
+        }
         let snapshot = RaftSnapshot {
             id: to_journal(last),
             membership: codec::encode_stored_membership(&meta.last_membership),
