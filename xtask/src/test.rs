@@ -67,8 +67,19 @@ fn lint() -> Result<()> {
     tools::run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Builds what the tests need in one go: the tests, and the binary that they drive.
+/// Builds what the tests need: the tests, the binary that they drive, and that of the next version to upgrade to.
 fn build() -> Result<()> {
+    let next = [
+        "build",
+        "--workspace",
+        "--features",
+        "app/next-level",
+        "--bin",
+        "holdfast",
+    ];
+    tools::run(cargo().args(next))?;
+    let home = tools::target_dir().join("debug");
+    std::fs::copy(home.join("holdfast"), home.join("holdfast-next"))?;
     tools::run(cargo().args(["build", "--workspace", "--bins", "--tests"]))
 }
 

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use journal::{Place, ReplayError, Ticket};
-use queue_core::{Command, Effect, Entry, Outcome, QueueError};
+use queue_core::{Command, Effect, Entry, Outcome, QueueError, entry_hash};
 use types::{LogIndex, QueueKey, Timestamp};
 
+use crate::agreement::COMPARED_EVERY;
 use crate::batch::{Batch, Origin, Pending};
 use crate::owner::{Now, Owner, QUIET, Turn, missing};
 use crate::request::{Reply, Taken};
@@ -55,10 +56,11 @@ impl<R> Owner<R> {
         self.quiet_until = Duration::ZERO;
         turn.commit.commands += batch.commands.len() as u64;
         turn.commit.entry_bytes += batch.entry_bytes;
-        self.advance_to(index);
+        let is_compared = self.advance_to(index);
         self.last_wall = batch.wall;
         let times = (batch.at, batch.wall);
-        let mut written = Written::new(index, place, batch.contents);
+        let written = (index, place);
+        let mut written = Written::begin(&mut self.partition, batch.entry_hash, written, batch.contents);
         let mut received_from = Vec::new();
         let mut commands = batch.commands;
         for Pending { command, origin } in commands.drain(..) {
@@ -73,6 +75,9 @@ impl<R> Owner<R> {
         self.reuse(commands);
         self.wake_for_the_rest(received_from);
         self.settle(batch.at, batch.has_tick, turn);
+        if is_compared {
+            turn.checkpoints.extend(self.checkpoint());
+        }
     }
 
     /// Applies the entry of another proposer. What it asks for outside the state is done, and nobody is answered.
@@ -86,11 +91,12 @@ impl<R> Owner<R> {
     ) -> Result<(), ReplayError> {
         let (entry, contents) = Entry::decode_with_places(bytes)?;
         self.monotonic = now.monotonic;
-        self.advance_to(index);
+        let is_compared = self.advance_to(index);
         self.last_wall = entry.wall;
         // Its proposer counts it.
         let counted = turn.commit;
-        let mut written = Written::new(index, place, contents);
+        let hash = entry_hash(bytes);
+        let mut written = Written::begin(&mut self.partition, hash, (index, place), contents);
         for command in &entry.commands {
             let times = (entry.at, entry.wall);
             let applied = written.apply(&mut self.partition, &mut self.contents, times, command);
@@ -104,12 +110,17 @@ impl<R> Owner<R> {
             .iter()
             .any(|command| matches!(command, Command::Tick));
         self.settle(entry.at, has_tick, turn);
+        if is_compared {
+            turn.checkpoints.extend(self.checkpoint());
+        }
         Ok(())
     }
 
-    fn advance_to(&mut self, index: LogIndex) {
+    /// Returns whether nodes compare what they came to after this entry.
+    fn advance_to(&mut self, index: LogIndex) -> bool {
         assert!(index > self.index, "entry {index} after {}", self.index);
-        self.index = index;
+        let before = std::mem::replace(&mut self.index, index);
+        index.0 / COMPARED_EVERY != before.0 / COMPARED_EVERY
     }
 
     /// Does what follows every entry: more ticks while one was not enough, and reads that waited for timers.
@@ -199,6 +210,9 @@ impl<R> Owner<R> {
                 }
             }
         }
+        if matches!(command, Command::Compare) {
+            turn.states.push((self.index, self.partition.snapshot()));
+        }
         turn.has_new_seal_keys |= matches!(command, Command::AddSealKey { .. });
         self.follow_policy(command, turn);
     }
@@ -222,7 +236,11 @@ impl<R> Owner<R> {
             | Command::CancelMoveTask { .. }
             | Command::Tick
             | Command::SetLimits { .. }
-            | Command::AddSealKey { .. } => None,
+            | Command::AddSealKey { .. }
+            | Command::RaiseLevel { .. }
+            | Command::Compare => None,
+            #[cfg(feature = "next-level")]
+            Command::OfNextLevel => None,
         };
         let Some(id) = id else { return };
         let queue = self.partition.queue(id);

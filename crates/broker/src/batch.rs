@@ -36,6 +36,7 @@ pub(crate) struct Batch<R> {
     /// Where in the entry each content begins.
     pub(crate) contents: Vec<u32>,
     pub(crate) entry_bytes: u64,
+    pub(crate) entry_hash: u64,
     pub(crate) at: Timestamp,
     pub(crate) wall: WallTime,
     /// When it was made.

@@ -9,12 +9,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use journal::{JournalError, Prepared, SnapshotReceipt, SnapshotSink};
+use queue_core::{Command, PartitionSnapshot};
 use tracing::{error, info, warn};
-use types::WallTime;
+use types::{LogIndex, WallTime};
 
+use crate::agreement::Checkpoint;
 use crate::contents::ContentsSnapshot;
 use crate::copies;
 use crate::evacuation::{Evacuation, ReadContent, ReadContents};
+use crate::outcomes::internal;
 use crate::replay::write_snapshot;
 use crate::room::Room;
 use crate::turn::{Committer, Shared};
@@ -36,6 +39,8 @@ enum Finished {
         seconds: f64,
     },
     Read(ReadContents),
+    /// A state was hashed, to be compared with that of other nodes.
+    Hashed(Checkpoint),
     /// The thread could not be started, or has panicked.
     Lost,
 }
@@ -75,6 +80,7 @@ pub(crate) struct House {
     /// When the last record was written, in monotonic time, until the log is sealed.
     unsealed_since: Option<Duration>,
     is_evacuating: bool,
+    is_hashing: bool,
     /// Contents written by the evacuation that is under way.
     evacuated: usize,
     /// In monotonic time; until then no segment is emptied: the last one held nothing that could be.
@@ -94,6 +100,7 @@ impl House {
             from: Duration::ZERO,
             unsealed_since: None,
             is_evacuating: false,
+            is_hashing: false,
             evacuated: 0,
             evacuate_from: Duration::ZERO,
             stuck: BTreeSet::new(),
@@ -133,6 +140,12 @@ impl Committer {
                 },
                 Finished::Snapshot { result, seconds } => self.complete_snapshot(result, seconds)?,
                 Finished::Read(read) => self.copy_forward(read)?,
+                Finished::Hashed(checkpoint) => {
+                    self.house.is_hashing = false;
+                    if let Some(leader) = &self.shared.options.leader {
+                        leader.compare(checkpoint);
+                    }
+                }
                 Finished::Lost => {
                     error!("housekeeping was not done: its thread could not be started, or has panicked")
                 }
@@ -194,7 +207,9 @@ impl Committer {
                 let state_bytes = self.owner.state_bytes();
                 self.house.room.look(space, state_bytes);
                 let is_short = self.house.room.is_short();
-                self.owner.refuse_sends(is_short);
+                let leader = self.shared.options.leader.as_deref();
+                let has_quorum = leader.is_none_or(|leader| leader.room(is_short));
+                self.owner.refuse_sends(is_short || !has_quorum);
                 self.shared.options.observer.room(space, is_short);
             }
             Ok(None) => {}
@@ -244,7 +259,23 @@ impl Committer {
                 seconds: clock.monotonic().saturating_sub(started).as_secs_f64(),
             }
         });
+        // Once in a while is enough, and a snapshot stands for so much work anyway.
+        if self.shared.options.leader.is_some() && self.owner.is_reigning {
+            self.inputs.push(internal(Command::Compare));
+        }
         Ok(())
+    }
+
+    /// Hashes a state, to be compared with that of other nodes. One at a time: what is compared seldom may be left out.
+    pub(crate) fn hash_state(&mut self, index: LogIndex, state: PartitionSnapshot) {
+        if self.house.is_hashing || self.shared.options.leader.is_none() {
+            return;
+        }
+        self.house.is_hashing = self.spawn("state-hash", move || {
+            let hash = state.hash();
+            let since = None;
+            Finished::Hashed(Checkpoint { index, since, hash })
+        });
     }
 
     /// Whether so much of the log was written that a start would take long.

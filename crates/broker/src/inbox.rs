@@ -257,8 +257,7 @@ fn content_bytes(request: &Request) -> usize {
         | Request::ListMoveTasks { .. }
         | Request::ListDeadLetterSources { .. }
         | Request::AdvanceClock { .. }
-        | Request::AddSealKey { .. }
-        | Request::SetLimits { .. }
+        | Request::Internal(_)
         | Request::EndPolls => 0,
     }
 }

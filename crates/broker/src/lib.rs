@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod applied;
 mod batch;
 mod budget;
@@ -45,6 +46,7 @@ mod turn;
 mod waiters;
 mod written;
 
+pub use agreement::Checkpoint;
 pub use budget::BudgetLimits;
 pub use clock::{Clock, ManualClock, OsClock};
 pub use contents::{Contents, ContentsSnapshot, Held, Stored};
@@ -57,6 +59,7 @@ pub use observer::{Commit, NoObserver, Observer};
 pub use owner::{Limits, Now, Owner, Turn};
 pub use process::{OsProcess, Process, Work};
 pub use progress::Progress;
+pub use queue_core::LEVEL;
 pub use random::{OsRandom, Random, SeededRandom};
 pub use repair::{Dropped, Repair, repair};
 pub use replay::{Recovered, recover, write_snapshot};

@@ -3,12 +3,20 @@
 use std::time::Duration;
 
 use journal::{Event, JournalError, ProposeError, Source};
+use queue_core::Command;
 use tracing::{error, info, warn};
 
 use crate::owner::Now;
 use crate::replay::recover;
 use crate::request::{Input, Reply, Request};
+use crate::route::Leader;
 use crate::turn::Committer;
+
+/// A command of the server itself, as the inbox has it.
+pub(crate) fn internal<R>(command: Command) -> Input<R> {
+    let request = Request::Internal(command);
+    Input { request, reply: None }
+}
 
 /// How long the last turns wait for proposals of a journal that commits by itself: other nodes may be gone.
 const LAST_OUTCOMES: Duration = Duration::from_secs(5);
@@ -38,6 +46,7 @@ impl Committer {
             self.owner.suspend();
         } else {
             self.owner.reign();
+            self.look_at_level();
             if !self.is_initialised {
                 self.initialise();
             }
@@ -50,19 +59,66 @@ impl Committer {
         let in_flight_max = self.shared.options.in_flight_max;
         let has_key = !self.owner.partition().seal_keys().is_empty();
         let has_limits = self.owner.partition().in_flight_max() == in_flight_max;
-        self.is_initialised = has_key && has_limits;
+        let level = self.level();
+        let has_level = self.owner.partition().level() >= level;
+        self.is_initialised = has_key && has_limits && has_level;
         let mut needed = Vec::new();
-        if !has_key && !self.owner.is_adding_seal_key() {
+        if !has_key {
             let mut key = [0; 32];
             self.shared.options.random.fill(&mut key);
-            needed.push(Request::AddSealKey { key });
+            needed.push(Command::AddSealKey { key });
         }
-        if !has_limits && !self.owner.is_setting_limits() {
-            needed.push(Request::SetLimits { in_flight_max });
+        if !has_limits {
+            needed.push(Command::SetLimits { in_flight_max });
         }
-        let needed = needed.into_iter().map(|request| Input { request, reply: None });
+        if !has_level {
+            needed.push(Command::RaiseLevel { level });
+        }
+        #[cfg(feature = "next-level")]
+        if self.owner.partition().level() == queue_core::LEVEL {
+            info!("a command of the next feature level");
+            needed.push(Command::OfNextLevel);
+        }
+        needed.retain(|command| !self.owner.is_proposing(command));
         // Before what waits: an answer may need the key.
-        self.inputs.splice(0..0, needed);
+        self.inputs.splice(0..0, needed.into_iter().map(internal));
+    }
+
+    /// Returns the feature level that every node understands. Alone, that is this version's.
+    fn level(&self) -> u32 {
+        let leader = self.shared.options.leader.as_deref();
+        leader.map_or(queue_core::LEVEL, Leader::level)
+    }
+
+    /// Looks whether all nodes have come to a higher feature level.
+    fn look_at_level(&mut self) {
+        if self.awaits_level() && self.level() > self.owner.partition().level() {
+            self.is_initialised = false;
+        }
+    }
+
+    /// Whether this version understands a higher level than the cluster is of.
+    pub(crate) fn awaits_level(&self) -> bool {
+        self.owner.is_reigning && self.owner.partition().level() < queue_core::LEVEL
+    }
+
+    /// Tells the other nodes what this one came to, and has states hashed that are to be compared.
+    pub(crate) fn compare(&mut self) {
+        let level = self.owner.partition().level();
+        let is_raised = std::mem::replace(&mut self.level_told, level) != level;
+        let checkpoints = std::mem::take(&mut self.turn.checkpoints);
+        if let Some(leader) = self.shared.options.leader.as_deref() {
+            checkpoints
+                .into_iter()
+                .for_each(|checkpoint| leader.compare(checkpoint));
+            if is_raised {
+                info!(level, "the feature level of the cluster");
+                leader.raised(level);
+            }
+        }
+        for (index, state) in std::mem::take(&mut self.turn.states) {
+            self.hash_state(index, state);
+        }
     }
 
     /// Proposes the batch that was made, and waits for its outcome unless that comes by itself.

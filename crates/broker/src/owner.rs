@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journal::Place;
-use queue_core::{Command, EntryEncoder, Partition, PartitionSnapshot, PayloadId, QueueError};
+use queue_core::{Command, EntryEncoder, Partition, PartitionSnapshot, PayloadId, QueueError, entry_hash};
 use types::{LogIndex, QueueId, QueueKey, Slot, Timestamp, WallTime, limits};
 
+use crate::agreement::Checkpoint;
 use crate::batch::{Batch, Batches, Origin, Pending};
 use crate::contents::{Contents, ContentsSnapshot};
 use crate::copies::Copies;
@@ -65,6 +66,10 @@ pub struct Turn<R> {
     pub policies: Vec<(QueueKey, Option<Arc<str>>)>,
     /// Whether the keys changed that seal receipt handles.
     pub has_new_seal_keys: bool,
+    /// What this node came to, for comparison with others.
+    pub checkpoints: Vec<Checkpoint>,
+    /// States to hash for comparison, each as it was after its entry.
+    pub states: Vec<(LogIndex, PartitionSnapshot)>,
 }
 
 impl<R> Default for Turn<R> {
@@ -74,6 +79,8 @@ impl<R> Default for Turn<R> {
             commit: Commit::default(),
             policies: Vec::new(),
             has_new_seal_keys: false,
+            checkpoints: Vec::new(),
+            states: Vec::new(),
         }
     }
 }
@@ -305,6 +312,7 @@ impl<R> Owner<R> {
             commands: std::mem::take(&mut self.batch),
             contents,
             entry_bytes,
+            entry_hash: entry_hash(entry),
             at,
             wall: now.wall,
             monotonic: now.monotonic,
@@ -484,8 +492,7 @@ impl<R> Owner<R> {
             | Request::UntagQueue { .. }
             | Request::StartMoveTask { .. }
             | Request::CancelMoveTask { .. }
-            | Request::SetLimits { .. }
-            | Request::AddSealKey { .. } => match self.command(request) {
+            | Request::Internal(_) => match self.command(request) {
                 Some(command) => {
                     let origin = reply.map_or(Origin::Nobody, Origin::Client);
                     self.push(command, origin, encoder);
@@ -509,8 +516,7 @@ impl<R> Owner<R> {
                 tags,
                 deleted_name_wait_seconds: self.limits.deleted_name_wait_seconds,
             },
-            Request::AddSealKey { key } => Command::AddSealKey { key },
-            Request::SetLimits { in_flight_max } => Command::SetLimits { in_flight_max },
+            Request::Internal(command) => command,
             Request::DeleteQueue { key } => Command::DeleteQueue { queue: find(&key)? },
             Request::SetQueueAttributes { key, attributes } => Command::SetQueueAttributes {
                 queue: find(&key)?,

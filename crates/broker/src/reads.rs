@@ -41,8 +41,7 @@ impl<R> Owner<R> {
             | Request::Withhold { .. }
             | Request::Cancel { .. }
             | Request::AdvanceClock { .. }
-            | Request::AddSealKey { .. }
-            | Request::SetLimits { .. }
+            | Request::Internal(_)
             | Request::EndPolls => missing(),
         };
         turn.replies.push((reply, answer));

@@ -1,5 +1,6 @@
 //! What changes for an owner when it begins or ceases to reign: when the journal lets this process propose, or another.
 
+use std::mem::discriminant;
 use std::time::Duration;
 
 use queue_core::Command;
@@ -61,16 +62,10 @@ impl<R> Owner<R> {
         turn.has_new_seal_keys = true;
     }
 
-    /// Whether a seal key is on its way.
-    pub(crate) fn is_adding_seal_key(&self) -> bool {
-        self.batches
-            .has(|command| matches!(command, Command::AddSealKey { .. }))
-    }
-
-    /// Whether limits are on their way.
-    pub(crate) fn is_setting_limits(&self) -> bool {
-        self.batches
-            .has(|command| matches!(command, Command::SetLimits { .. }))
+    /// Whether a command of this kind is on its way.
+    pub(crate) fn is_proposing(&self, command: &Command) -> bool {
+        let kind = discriminant(command);
+        self.batches.has(|proposed| discriminant(proposed) == kind)
     }
 
     /// Returns the takes that are to be undone or hidden, for the one that reigns.

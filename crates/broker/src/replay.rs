@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use journal::{Place, Replay, ReplayError};
-use queue_core::{Entry, Partition, PartitionSnapshot};
+use queue_core::{Entry, Partition, PartitionSnapshot, entry_hash};
 use types::{LogIndex, WallTime};
 
 use crate::contents::{Contents, ContentsSnapshot};
@@ -56,7 +56,8 @@ impl Recovered {
     /// Applies one stored entry, whose bytes lie at `place` on this node.
     pub fn apply(&mut self, index: LogIndex, bytes: &[u8], place: Option<Place>) -> Result<(), ReplayError> {
         let (entry, contents) = Entry::decode_with_places(bytes)?;
-        let mut written = Written::new(index, place, contents);
+        let hash = entry_hash(bytes);
+        let mut written = Written::begin(&mut self.partition, hash, (index, place), contents);
         for command in &entry.commands {
             let times = (entry.at, entry.wall);
             written.apply(&mut self.partition, &mut self.contents, times, command);

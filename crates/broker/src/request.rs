@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use journal::File;
 use queue_core::{
-    AttributeChange, Counters, Delivery, EnqueueEntry, Enqueued, Handle, MoveTask, QueueAttributes,
+    AttributeChange, Command, Counters, Delivery, EnqueueEntry, Enqueued, Handle, MoveTask, QueueAttributes,
     QueueError, TaskId,
 };
 use types::{QueueId, QueueKey, QueueName, TenantId, WallTime};
@@ -114,14 +114,8 @@ pub enum Request {
     AdvanceClock {
         by: Duration,
     },
-    /// Sets the limits that an operator can set.
-    SetLimits {
-        in_flight_max: u64,
-    },
-    /// Adds the key that seals receipt handles from now on.
-    AddSealKey {
-        key: [u8; 32],
-    },
+    /// A command of the server itself: no client asks for it, and no other node.
+    Internal(Command),
     /// Ends every waiting receive with an empty answer, and lets none wait any more.
     EndPolls,
 }

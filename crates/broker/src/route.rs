@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout};
 use tracing::error;
 use types::TenantId;
 
+use crate::agreement::Checkpoint;
 use crate::contents::Held;
 use crate::forward::{decode_reply, decode_request, encode_reply, encode_request};
 use crate::handle::{Broker, BrokerError, Received, refusal};
@@ -46,6 +47,19 @@ pub trait Leader: Debug + Send + Sync {
     /// Sends a request whose answer nobody needs. It is worth trying again for a moment; if it is lost, leases of
     /// messages run their time. Called on any thread, and must not block.
     fn tell(&self, request: Bytes);
+
+    /// Compares what this node came to with what the others did, and halts whoever differs from a majority. Must not block.
+    fn compare(&self, checkpoint: Checkpoint);
+
+    /// Returns the highest feature level that every node of the cluster understands, as far as this one has heard; 0 while
+    /// it has not heard all of them. Must not block.
+    fn level(&self) -> u32;
+
+    /// Hears whether this node's disk is below its reserve. Returns whether a quorum of the nodes has room. Must not block.
+    fn room(&self, is_short: bool) -> bool;
+
+    /// Hears that the cluster is of this feature level: nodes that do not understand it have no place in it. Must not block.
+    fn raised(&self, level: u32);
 }
 
 /// Why there is no answer of another node.

@@ -172,6 +172,8 @@ impl Shared {
 
 /// Longest that the commit thread sleeps.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// How often a node that leads looks whether the last node was upgraded.
+const LEVEL_LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Committer {
     pub(crate) shared: Arc<Shared>,
@@ -188,6 +190,8 @@ pub(crate) struct Committer {
     pub(crate) house: House,
     /// The buffer of copies forward.
     pub(crate) copies: Vec<u8>,
+    /// The feature level that the other nodes were told of last.
+    pub(crate) level_told: u32,
     /// What the observer heard last.
     parked: usize,
     pub(crate) counted: journal::Counters,
@@ -233,6 +237,7 @@ impl Committer {
             turn: Turn::default(),
             house: House::new(reserve_bytes),
             copies: Vec::new(),
+            level_told: 0,
             parked: 0,
             synced: None,
         };
@@ -311,9 +316,11 @@ impl Committer {
         let now = self.shared.options.clock.monotonic();
         let timer = self.owner.next_wake().map(|at| at.saturating_sub(now));
         let house = self.house.sleep(now);
+        let level = self.awaits_level().then_some(LEVEL_LOOK);
         timer
             .into_iter()
             .chain(house)
+            .chain(level)
             .min()
             .unwrap_or(SLEEP_MAX)
             .min(SLEEP_MAX)
@@ -370,6 +377,7 @@ impl Committer {
         for (key, policy) in self.turn.policies.drain(..) {
             self.shared.policies.set(key, policy);
         }
+        self.compare();
         if std::mem::take(&mut self.turn.has_new_seal_keys) {
             self.shared.seals.set(self.owner.partition().seal_keys());
         }

@@ -18,7 +18,14 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    pub(crate) fn new(index: LogIndex, place: Option<Place>, contents: Vec<u32>) -> Self {
+    /// Begins an entry of this hash.
+    pub(crate) fn begin(
+        partition: &mut Partition,
+        entry_hash: u64,
+        (index, place): (LogIndex, Option<Place>),
+        contents: Vec<u32>,
+    ) -> Self {
+        partition.begin_entry(entry_hash);
         Self {
             index,
             place,

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use broker::{Broker, Clock, ForwardError, Forwarding, Leader, Process, Random};
+use broker::{Broker, Checkpoint, Clock, ForwardError, Forwarding, Leader, Process, Random};
 use bytes::Bytes;
 use journal::{Disk, JournalError, LocalOptions, Lock, ReplicatedLog, RestoreSnapshot};
 use tokio::runtime::Handle;
@@ -12,19 +12,19 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
+use crate::agreement::{self, Comparing, LevelObserver, Levels};
 use crate::driver::ClusterJournal;
 use crate::forming;
 use crate::link::{
-    ClusterId, Handler, HandlerError, Identity, LinkError, Links, Network, NoObserver, NodeId, Options,
-    Outside, Peer, Request, Security, Target,
+    ClusterId, Handler, HandlerError, Identity, LinkError, Links, Network, NodeId, Options, Outside, Peer,
+    Request, Security, Target,
 };
-use crate::messages::{self, ADOPT, DISCOVER, FORWARD, Found, Founding, JOIN, Place, TELL};
+use crate::messages::{self, ADOPT, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, ROOM, TELL};
 use crate::node::{ElectionSilence, Node, NodeError, NodeOptions, Role};
 use crate::raft::codec::CodecError;
 use crate::raft::network::{CallError, Calling, Kind, Peers};
+use crate::room::{self, Rooms};
 
-/// The feature level of this version.
-const LEVEL: u32 = 1;
 /// How often something whose answer nobody needs is tried again, and how long each try may take.
 const TELLS: u32 = 3;
 const TELL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -105,6 +105,11 @@ struct Inner {
     broker: OnceLock<Broker>,
     /// Held while the membership changes: one change at a time.
     changes: Mutex<()>,
+    levels: Arc<Levels>,
+    comparing: Comparing,
+    rooms: Rooms,
+    /// Why this node takes no part any more.
+    halted: OnceLock<String>,
 }
 
 impl Cluster {
@@ -117,6 +122,10 @@ impl Cluster {
             node: OnceLock::new(),
             broker: OnceLock::new(),
             changes: Mutex::new(()),
+            levels: Arc::default(),
+            comparing: Comparing::default(),
+            rooms: Rooms::default(),
+            halted: OnceLock::new(),
         }))
     }
 
@@ -151,14 +160,14 @@ impl Cluster {
             node: NodeId::new(node.id()).unwrap_or(NodeId::MIN),
             cluster: node.cluster().and_then(ClusterId::new),
             advertise: self.0.settings.advertise.clone(),
-            level: LEVEL,
+            level: broker::LEVEL,
         };
         self.0.node.get_or_init(|| node);
         let outside = Outside {
             network: Arc::clone(&self.0.world.network),
             random: Arc::clone(&self.0.world.random),
             clock: Arc::clone(&self.0.world.clock),
-            observer: Arc::new(NoObserver),
+            observer: Arc::new(LevelObserver(Arc::clone(&self.0.levels))),
         };
         let mut link_options = Options::new(&self.0.settings.listen, self.0.settings.security.clone());
         // A node that has come back may be the one whose vote is missing.
@@ -200,32 +209,61 @@ impl Cluster {
         heard.is_some_and(|heard| heard.elapsed() < SILENT_AFTER)
     }
 
+    /// Returns why this node takes no part any more: what it has differs from what the others have.
+    pub fn halted(&self) -> Option<&str> {
+        self.0.halted.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_halted(&self, reason: String) {
+        self.0.halted.get_or_init(|| reason);
+    }
+
+    pub(crate) fn comparing(&self) -> &Comparing {
+        &self.0.comparing
+    }
+
+    pub(crate) fn rooms(&self) -> &Rooms {
+        &self.0.rooms
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.0.world.runtime
+    }
+
     /// Hands leadership over if this node leads, and waits for a moment until somebody else does.
     pub async fn step_down(&self) {
-        let Some(node) = self.started() else { return };
-        let view = node.view();
-        if view.role != Role::Leader {
-            return;
+        let leads = self
+            .started()
+            .is_some_and(|node| node.view().role == Role::Leader);
+        if leads && let Some(heir) = self.nearest(|_| true) {
+            self.transfer_to(heir).await;
         }
-        let reached = |id: &u64| {
-            let id = NodeId::new(*id)?;
-            self.0.links.get()?.last_heard(id)
-        };
-        let others = view
-            .members
-            .iter()
-            .filter(|(id, (_, has_vote))| **id != view.id && *has_vote);
-        let Some(heir) = others.map(|(id, _)| *id).max_by_key(reached) else {
-            return;
-        };
+    }
+
+    /// Returns the voter beside this node that was heard last, of those that are wanted.
+    pub(crate) fn nearest(&self, is_wanted: impl Fn(u64) -> bool) -> Option<u64> {
+        let view = self.started()?.view();
+        let links = self.0.links.get()?;
+        let voters = view.members.iter().filter(|(_, (_, has_vote))| *has_vote);
+        let others = voters
+            .map(|(id, _)| *id)
+            .filter(|id| *id != view.id && is_wanted(*id));
+        others.max_by_key(|id| NodeId::new(*id).and_then(|id| links.last_heard(id)))
+    }
+
+    /// Hands leadership to a node, and waits for a moment until this one does not lead any more. Returns whether that is so.
+    /// This node proposes nothing more in this reign, and sends no more heartbeats: whatever comes of it, somebody is elected.
+    pub(crate) async fn transfer_to(&self, heir: u64) -> bool {
+        let node = self.node();
         if let Err(error) = node.transfer(heir).await {
             warn!(%error, "leadership could not be handed over");
-            return;
+            return false;
         }
         let until = Instant::now() + HANDOVER_TIMEOUT;
         while node.view().role == Role::Leader && Instant::now() < until {
             sleep_until(Instant::now() + HANDOVER_LOOK).await;
         }
+        node.view().role != Role::Leader
     }
 
     /// Ends links and Raft. What was committed stays.
@@ -302,6 +340,35 @@ impl Cluster {
 }
 
 impl Leader for Cluster {
+    fn compare(&self, checkpoint: Checkpoint) {
+        // None before the log is read: a start compares nothing.
+        if self.0.links.get().is_some() {
+            agreement::tell(self, checkpoint);
+        }
+    }
+
+    fn level(&self) -> u32 {
+        let Some(node) = self.started() else { return 0 };
+        let view = node.view();
+        let others = view.members.into_keys().filter(|id| *id != view.id);
+        let lowest = self.0.levels.lowest(others);
+        lowest.map_or(broker::LEVEL, |lowest| lowest.min(broker::LEVEL))
+    }
+
+    fn room(&self, is_short: bool) -> bool {
+        // A start has nobody to tell.
+        self.0
+            .links
+            .get()
+            .map_or(!is_short, |_| room::look(self, is_short))
+    }
+
+    fn raised(&self, level: u32) {
+        if let Some(links) = self.0.links.get() {
+            links.set_level_min(level);
+        }
+    }
+
     fn forward(&self, request: Bytes, within: Duration) -> Forwarding {
         let cluster = self.clone();
         Box::pin(async move { cluster.ask_leader(Request::new(FORWARD, request), within).await })
@@ -380,6 +447,8 @@ impl Handler for Serving {
                     .await),
                 None => Err(HandlerError::Busy),
             },
+            ROOM => room::heard(cluster, peer.node.as_u64(), &body).map_err(malformed),
+            COMPARE => agreement::heard(cluster, peer.node.as_u64(), body).map_err(malformed),
             DISCOVER => {
                 Place::decode(body).map_err(malformed)?;
                 let is_member = node.is_member().await;

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod cluster;
 mod driver;
 mod forming;
@@ -13,6 +14,7 @@ pub mod link;
 mod messages;
 mod node;
 mod raft;
+mod room;
 
 pub use cluster::{Cluster, OpenError, Settings, World};
 pub use driver::ClusterJournal;

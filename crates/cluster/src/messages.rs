@@ -13,6 +13,8 @@ pub(crate) const DISCOVER: u16 = 1;
 pub(crate) const ADOPT: u16 = 2;
 pub(crate) const FORWARD: u16 = 272;
 pub(crate) const TELL: u16 = 273;
+pub(crate) const COMPARE: u16 = 274;
+pub(crate) const ROOM: u16 = 275;
 pub(crate) const JOIN: u16 = 288;
 
 /// Returns the number of one of Raft's requests.

@@ -277,6 +277,11 @@ impl Node {
         self.raft.trigger().transfer_leader(to).await.map_err(raft_error)
     }
 
+    /// Gives the present reign up, if this node has one.
+    pub(crate) fn resign(&self) {
+        self.office.resign();
+    }
+
     /// Returns this node's view.
     pub fn view(&self) -> View {
         let metrics = self.raft.metrics();
@@ -288,9 +293,10 @@ impl Node {
             ServerState::Follower | ServerState::Shutdown => Role::Follower,
         };
         let leads = self.office.term(Instant::now()).is_some();
+        let has_ended = metrics.state == ServerState::Shutdown;
         let leader = metrics
             .current_leader
-            .filter(|leader| *leader != metrics.id || leads);
+            .filter(|leader| !has_ended && (*leader != metrics.id || leads));
         let membership = metrics.membership_config.membership();
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
         View {

@@ -22,6 +22,12 @@ pub enum DecodeError {
         /// Its version.
         version: u8,
     },
+    /// A feature level that this program does not understand: the cluster was upgraded beyond it.
+    #[error("feature level {level}: this version understands {max} at most", max = crate::LEVEL)]
+    Level {
+        /// The level of the cluster.
+        level: u32,
+    },
     /// A value outside its range.
     #[error("not a valid {0}")]
     Invalid(&'static str),

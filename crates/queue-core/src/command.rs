@@ -145,6 +145,16 @@ pub enum Command {
         /// 32 random bytes.
         key: [u8; 32],
     },
+    /// Says that every node understands this feature level: from now on commands of it may be proposed.
+    RaiseLevel {
+        /// The level. A lower one than before changes nothing.
+        level: u32,
+    },
+    /// Has every node hash its whole state as it is now, to be compared between them.
+    Compare,
+    /// Does nothing: stands for the commands of the next feature level, to test upgrades with.
+    #[cfg(feature = "next-level")]
+    OfNextLevel,
 }
 
 /// One message to add.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime};
 
+use crate::agreement::check_level;
 pub use crate::codec::DecodeError;
 use crate::codec::{
     Decoder, postcard, put_block, put_length, put_optional_u32, put_postcard, put_u32, put_u64, repeat,
@@ -40,6 +41,11 @@ mod kind {
     pub(super) const SET_LIMITS: u8 = 16;
     pub(super) const WITHHOLD: u8 = 17;
     pub(super) const DISCARD: u8 = 18;
+    pub(super) const RAISE_LEVEL: u8 = 19;
+    pub(super) const COMPARE: u8 = 20;
+    /// Never that of a real command.
+    #[cfg(feature = "next-level")]
+    pub(super) const OF_NEXT_LEVEL: u8 = 255;
 }
 
 const NO_DEDUPLICATION: u8 = 0;
@@ -188,9 +194,8 @@ fn encode(out: &mut Vec<u8>, command: &Command, contents: &mut Contents) {
             put_u64(out, queue.0);
             put_u32(out, *max);
             put_optional_u32(out, *visibility_timeout_seconds);
-            out.push(u8::from(*is_long_poll));
-            out.push(u8::from(attempt.is_some()));
-            attempt.iter().for_each(|attempt| out.extend_from_slice(attempt));
+            out.extend([u8::from(*is_long_poll), u8::from(attempt.is_some())]);
+            out.extend(attempt.iter().flatten());
         }
         Command::Delete { queue, handles }
         | Command::GiveBack { queue, handles }
@@ -215,7 +220,10 @@ fn encode(out: &mut Vec<u8>, command: &Command, contents: &mut Contents) {
             rate,
         } => put_postcard(out, &(source, task, destination, rate)),
         Command::CancelMoveTask { source, task } => put_postcard(out, &(source, task)),
-        Command::Tick => {}
+        Command::Tick | Command::Compare => {}
+        #[cfg(feature = "next-level")]
+        Command::OfNextLevel => {}
+        Command::RaiseLevel { level } => put_u32(out, *level),
         Command::AddSealKey { key } => out.extend_from_slice(key),
         Command::SetLimits { in_flight_max } => put_u64(out, *in_flight_max),
     }
@@ -241,6 +249,10 @@ const fn kind_of(command: &Command) -> u8 {
         Command::Tick => kind::TICK,
         Command::AddSealKey { .. } => kind::ADD_SEAL_KEY,
         Command::SetLimits { .. } => kind::SET_LIMITS,
+        Command::RaiseLevel { .. } => kind::RAISE_LEVEL,
+        Command::Compare => kind::COMPARE,
+        #[cfg(feature = "next-level")]
+        Command::OfNextLevel => kind::OF_NEXT_LEVEL,
     }
 }
 
@@ -296,6 +308,12 @@ fn decode(
             Command::CancelMoveTask { source, task }
         }
         kind::TICK => Command::Tick,
+        kind::COMPARE => Command::Compare,
+        kind::RAISE_LEVEL => Command::RaiseLevel {
+            level: check_level(decoder.u32()?)?,
+        },
+        #[cfg(feature = "next-level")]
+        kind::OF_NEXT_LEVEL => Command::OfNextLevel,
         kind::SET_LIMITS => Command::SetLimits {
             in_flight_max: decoder.u64()?,
         },

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod attempts;
 pub mod attributes;
 mod chunked;
@@ -41,6 +42,7 @@ mod stored_header;
 mod task;
 mod timers;
 
+pub use agreement::{LEVEL, RunningHash, entry_hash};
 pub use attributes::{AttributeChange, AttributeName, QueueAttributes, RedrivePolicy};
 pub use command::{Command, Deduplication, EnqueueEntry, Handle};
 pub use content::Content;

@@ -12,7 +12,7 @@ use crate::queue::Queue;
 use crate::slab::Slab;
 use crate::task::MoveTask;
 use crate::timers::Timers;
-use crate::{Applied, Command, Effect, Outcome, Payload, commands};
+use crate::{Applied, Command, Effect, Outcome, Payload, RunningHash, commands};
 
 /// When and where in the journal a command is applied.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +88,8 @@ pub struct Partition {
     /// Tickets of groups that go back to the head of the order count down.
     pub(crate) first_ticket: i64,
     pub(crate) seal_keys: Vec<[u8; 32]>,
+    pub(crate) level: u32,
+    pub(crate) running_hash: RunningHash,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -108,10 +110,12 @@ impl Partition {
             self.forget_ids(budget.reclaim_slots);
         }
         let outcome = commands::apply(self, context, command);
-        Applied {
+        let applied = Applied {
             outcome,
             effects: std::mem::take(&mut self.effects),
-        }
+        };
+        self.running_hash.add_applied(&applied);
+        applied
     }
 
     /// Returns the state clock: the time of the last command.

@@ -9,8 +9,11 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use types::{LeaseToken, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime, limits};
+use types::{
+    LeaseToken, LogIndex, MessageId, QueueId, QueueKey, Sequence, Slot, Timestamp, WallTime, limits,
+};
 
+use crate::agreement::check_level;
 use crate::attempts::{Attempt, Attempts};
 use crate::attributes::QueueAttributes;
 use crate::codec::{DecodeError, Decoder, put_block, put_length, put_u32, put_u64, read_block, write_block};
@@ -25,9 +28,10 @@ use crate::queue::{Queue, Record, Settings};
 use crate::slab::Slab;
 use crate::stored_header;
 use crate::task::{MoveTask, Moving, TaskStatus};
-use crate::{Partition, PayloadId};
+use crate::{Partition, PayloadId, RunningHash};
 
-const MAGIC: &[u8; 8] = b"HFSTATE\x02";
+const MAGIC: &[u8; 8] = b"HFSTATE\x03";
+const MAGIC_2: &[u8; 8] = b"HFSTATE\x02";
 const MAGIC_1: &[u8; 8] = b"HFSTATE\x01";
 /// Headers or groups in one block.
 const BLOCK: usize = 512;
@@ -36,6 +40,8 @@ const BLOCK: usize = 512;
 #[derive(Debug)]
 pub struct PartitionSnapshot {
     root: Root,
+    level: u32,
+    running_hash: RunningHash,
     headers: CowVec<Header>,
     histories: CowVec<History>,
     free: CowVec<u32>,
@@ -120,6 +126,8 @@ impl Partition {
                     .collect(),
                 last_task: self.last_task,
             },
+            level: self.level,
+            running_hash: self.running_hash,
             headers: self.slab.headers.clone(),
             histories: self.slab.histories.records.clone(),
             free: self.slab.free.clone(),
@@ -141,9 +149,7 @@ impl Partition {
 
     /// Returns a hash of the whole state: equal on every node that applied the same commands.
     pub fn state_hash(&self) -> u64 {
-        let mut hash = HashWriter(xxhash_rust::xxh3::Xxh3::new());
-        self.snapshot().write(&mut hash).expect("hashing cannot fail");
-        hash.0.digest()
+        self.snapshot().hash()
     }
 
     /// Reads a snapshot back and rebuilds what is not in it.
@@ -151,11 +157,15 @@ impl Partition {
         let mut magic = [0; 8];
         input.read_exact(&mut magic)?;
         let header = match &magic {
-            MAGIC => stored_header::read,
+            MAGIC | MAGIC_2 => stored_header::read,
             MAGIC_1 => stored_header::read_1,
             _ => return Err(DecodeError::Invalid("snapshot header").into()),
         };
         let root: Root = postcard(&read_block(input)?)?;
+        let (level, running_hash) = match &magic {
+            MAGIC => agreement(&read_block(input)?)?,
+            _ => Default::default(),
+        };
         let mut histories = Histories::default();
         let headers = read_vec(input, |decoder| header(decoder, &mut histories))?;
         let free = read_vec(input, |decoder| decoder.u32())?;
@@ -199,12 +209,9 @@ impl Partition {
             last_ticket: root.last_ticket,
             first_ticket: root.first_ticket,
             seal_keys: root.seal_keys,
-            running: root
-                .tasks
-                .iter()
-                .filter(|(_, task)| task.status == TaskStatus::Running)
-                .map(|(_, task)| (task.next_at, task.source))
-                .collect(),
+            level,
+            running_hash,
+            running: running(&root.tasks).collect(),
             tasks: root
                 .tasks
                 .into_iter()
@@ -311,7 +318,32 @@ impl Partition {
     }
 }
 
+/// Returns when running tasks have something to do.
+fn running(tasks: &[(u64, MoveTask)]) -> impl Iterator<Item = (Timestamp, QueueId)> {
+    let running = tasks
+        .iter()
+        .filter(|(_, task)| task.status == TaskStatus::Running);
+    running.map(|(_, task)| (task.next_at, task.source))
+}
+
+/// Reads the block that nodes agree by.
+fn agreement(block: &[u8]) -> Result<(u32, RunningHash), DecodeError> {
+    let mut decoder = Decoder::new(block);
+    let level = check_level(decoder.u32()?)?;
+    let since = LogIndex(decoder.u64()?);
+    let hash = decoder.u64()?;
+    decoder.finish()?;
+    Ok((level, RunningHash { since, hash }))
+}
+
 impl PartitionSnapshot {
+    /// Returns the hash of the whole state, as [`Partition::state_hash`] does.
+    pub fn hash(&self) -> u64 {
+        let mut hash = HashWriter(xxhash_rust::xxh3::Xxh3::new());
+        self.write(&mut hash).expect("hashing cannot fail");
+        hash.0.digest()
+    }
+
     /// Returns the content that a slot is kept for and its length; `None` if the slot is free.
     pub fn content(&self, slot: Slot) -> Option<(PayloadId, u32)> {
         let header = self.headers.get(slot.0 as usize)?;
@@ -322,6 +354,11 @@ impl PartitionSnapshot {
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(MAGIC)?;
         write_block(out, &to_postcard(&self.root))?;
+        let mut agreement = Vec::new();
+        put_u32(&mut agreement, self.level);
+        put_u64(&mut agreement, self.running_hash.since.0);
+        put_u64(&mut agreement, self.running_hash.hash);
+        write_block(out, &agreement)?;
         write_vec(out, &self.headers, |out, header| {
             stored_header::put(out, header, history::read(&self.histories, header.history));
         })?;

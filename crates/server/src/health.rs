@@ -28,11 +28,13 @@ struct Alive<'a> {
 }
 
 #[derive(Serialize)]
-struct Ready {
+struct Ready<'a> {
     status: &'static str,
     durability: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     recovery: Option<Recovery>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
 }
 
 /// How far a start has come.
@@ -53,6 +55,11 @@ impl Health {
             control: &self.endpoints.control,
         };
         (StatusCode::OK, json(&alive))
+    }
+
+    /// Why the node takes no part in its cluster any more.
+    fn halted(&self) -> Option<&str> {
+        self.cluster.as_ref()?.halted()
     }
 
     fn has_leader(&self) -> bool {
@@ -89,6 +96,7 @@ impl Health {
     pub(crate) fn ready(&self) -> (StatusCode, String) {
         let (code, status) = match self.broker.status() {
             Status::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
+            Status::Serving if self.halted().is_some() => (StatusCode::SERVICE_UNAVAILABLE, "halted"),
             Status::Serving if !self.has_leader() => (StatusCode::SERVICE_UNAVAILABLE, "no leader"),
             Status::Serving => (StatusCode::OK, "ready"),
             Status::Stopping | Status::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
@@ -106,6 +114,7 @@ impl Health {
                 status,
                 durability: self.durability,
                 recovery,
+                reason: self.halted(),
             }),
         )
     }

@@ -34,6 +34,7 @@ pub struct Launch {
     arguments: Vec<String>,
     variables: Vec<(String, String)>,
     with_keys: bool,
+    program: &'static str,
     disk_mebibytes: Option<u32>,
 }
 
@@ -57,6 +58,7 @@ impl Launch {
             arguments: Vec::new(),
             variables: Vec::new(),
             with_keys: true,
+            program: "holdfast",
             disk_mebibytes: None,
         }
     }
@@ -75,6 +77,13 @@ impl Launch {
         self
     }
 
+    /// Starts another binary of this build than `holdfast`.
+    #[must_use]
+    pub fn program(mut self, program: &'static str) -> Self {
+        self.program = program;
+        self
+    }
+
     /// Gives the data directory a file system of its own, of this size.
     #[must_use]
     pub fn small_disk(mut self, mebibytes: u32) -> Self {
@@ -84,7 +93,7 @@ impl Launch {
 
     /// Returns the command that starts the binary of this build with free ports and its data in `home`.
     pub fn command(&self, home: &Path) -> Result<Command> {
-        let mut command = holdfast()?;
+        let mut command = program(self.program)?;
         command
             .args(["serve", "--port", "0", "--control-port", "0", "--data-dir"])
             .arg(data_dir(home));
@@ -219,9 +228,26 @@ impl Server {
 
     /// Starts the process again on the same data; it must have ended before.
     pub fn restart(&mut self) -> Result<()> {
+        self.restart_unready()?;
+        self.wait_until_ready().with_context(|| self.log_tail())
+    }
+
+    /// Starts the process again and does not wait until it can serve.
+    pub fn restart_unready(&mut self) -> Result<()> {
         ensure!(self.child.try_wait()?.is_some(), "the server still runs");
         self.child = spawn(&self.launch, self.home.path())?;
-        self.wait_until_ready().with_context(|| self.log_tail())
+        Ok(())
+    }
+
+    /// Uses another binary of this build from the next start on.
+    pub fn use_program(&mut self, program: &'static str) {
+        self.launch.program = program;
+    }
+
+    /// Returns whether the process wrote this to its log.
+    pub fn logged(&self, text: &str) -> bool {
+        let log = fs::read(log_file(self.home.path())).unwrap_or_default();
+        String::from_utf8_lossy(&log).contains(text)
     }
 
     /// Returns the last lines of what the process wrote, for the text of a failure.
@@ -285,7 +311,11 @@ fn spawn(launch: &Launch, home: &Path) -> Result<Child> {
 
 /// Returns a command of the binary of this build, without settings of whoever runs the tests.
 pub fn holdfast() -> Result<Command> {
-    let program = profile_dir()?.join("holdfast");
+    program("holdfast")
+}
+
+fn program(name: &str) -> Result<Command> {
+    let program = profile_dir()?.join(name);
     ensure!(
         program.is_file(),
         "{} is missing: run `cargo xtask test`, or `cargo build --workspace --bins --tests` first",

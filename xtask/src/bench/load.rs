@@ -14,8 +14,8 @@ use crate::tools::capture;
 pub(super) enum Scenario {
     /// Single sends.
     Send { connections: u32, seconds: u32 },
-    /// Single sends of 1 KiB from 64 connections.
-    SendKibibyte { seconds: u32 },
+    /// Single sends of 1 KiB.
+    SendKibibyte { connections: u32, seconds: u32 },
     /// Batches of ten from 16 connections.
     Batch { seconds: u32 },
     /// 16 connections empty a queue that holds `depth`, by receives of ten and batches of deletes.
@@ -33,8 +33,8 @@ impl Scenario {
             Self::Send { connections, seconds } => {
                 format!("send --conns {connections} --secs {seconds} --size 100 --verify 0")
             }
-            Self::SendKibibyte { seconds } => {
-                format!("send --conns 64 --secs {seconds} --size 1024 --verify 0")
+            Self::SendKibibyte { connections, seconds } => {
+                format!("send --conns {connections} --secs {seconds} --size 1024 --verify 0")
             }
             Self::Batch { seconds } => {
                 format!("batch --conns 16 --secs {seconds} --batch 10 --size 100 --verify 0")

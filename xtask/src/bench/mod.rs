@@ -13,6 +13,7 @@
 mod backlog;
 mod bar;
 mod client;
+mod cluster;
 mod cores;
 mod depth;
 mod disk;
@@ -68,7 +69,7 @@ struct Binaries {
 
 type Section = fn(&Bench, &mut Report) -> Result<()>;
 
-const SECTIONS: [(&str, Section); 16] = [
+const SECTIONS: [(&str, Section); 17] = [
     ("micro-benchmarks", micro_benchmarks),
     ("start and idle", start::run),
     ("sends, 1 connection", |bench, report| {
@@ -91,6 +92,7 @@ const SECTIONS: [(&str, Section); 16] = [
     ("recovery", recovery::run),
     ("disk", disk::run),
     ("snapshots", snapshots::run),
+    ("cluster", cluster::run),
 ];
 
 /// Runs the verb.

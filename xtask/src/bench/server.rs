@@ -61,7 +61,7 @@ pub(super) struct Server {
     settings: Settings,
     home: Home,
     pub(super) url: String,
-    control: String,
+    pub(super) control: String,
     started_in: Duration,
 }
 

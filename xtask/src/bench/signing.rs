@@ -15,6 +15,7 @@ pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let verifying = bench.server(Settings::signed())?;
     let trusting = bench.server(Settings::dev())?;
     let scenario = Scenario::SendKibibyte {
+        connections: 64,
         seconds: bench.effort.seconds,
     };
     let (mut with, mut without, mut added) = (Vec::new(), Vec::new(), Vec::new());

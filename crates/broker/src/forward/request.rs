@@ -98,10 +98,7 @@ pub fn encode_request(request: &Request) -> Vec<u8> {
             put_most(out, *max);
         }
         Request::AdvanceClock { by } => put_duration(out, by),
-        Request::Cancel { .. }
-        | Request::AddSealKey { .. }
-        | Request::SetLimits { .. }
-        | Request::EndPolls => {}
+        Request::Cancel { .. } | Request::Internal(_) | Request::EndPolls => {}
     }
     bytes
 }
@@ -128,10 +125,7 @@ const fn kind_of(request: &Request) -> u8 {
         Request::ListMoveTasks { .. } => kind::LIST_MOVE_TASKS,
         Request::ListDeadLetterSources { .. } => kind::LIST_DEAD_LETTER_SOURCES,
         Request::AdvanceClock { .. } => kind::ADVANCE_CLOCK,
-        Request::Cancel { .. }
-        | Request::AddSealKey { .. }
-        | Request::SetLimits { .. }
-        | Request::EndPolls => kind::NONE,
+        Request::Cancel { .. } | Request::Internal(_) | Request::EndPolls => kind::NONE,
     }
 }
 

@@ -14,8 +14,8 @@ use proptest::option;
 use proptest::prelude::*;
 use queue_core::attributes::{DeduplicationScope, FifoThroughputLimit};
 use queue_core::{
-    AttributeChange, AttributeName, Counters, Deduplication, Delivery, EnqueueEntry, Enqueued, Handle,
-    PayloadId, QueueAttributes, QueueError, RedrivePolicy,
+    AttributeChange, AttributeName, Command, Counters, Deduplication, Delivery, EnqueueEntry, Enqueued,
+    Handle, PayloadId, QueueAttributes, QueueError, RedrivePolicy,
 };
 use types::{
     LeaseToken, LogIndex, MessageId, QueueId, QueueKey, QueueName, Sequence, Slot, TenantId, WallTime,
@@ -360,8 +360,8 @@ fn a_length_that_the_bytes_do_not_justify_is_refused() {
 #[test]
 fn what_a_node_keeps_to_itself_and_newer_versions_are_not_taken() {
     let own = [
-        Request::AddSealKey { key: [1; 32] },
-        Request::SetLimits { in_flight_max: 1 },
+        Request::Internal(Command::AddSealKey { key: [1; 32] }),
+        Request::Internal(Command::RaiseLevel { level: 1 }),
         Request::EndPolls,
         Request::Cancel { waiter: WaiterId(1) },
     ];

@@ -317,3 +317,27 @@ async fn a_node_whose_state_was_replaced_goes_on_from_there() {
     front.stop();
     leader.stop();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn brokers_say_what_they_came_to_once_in_a_thousand_entries() {
+    let (log, front, leader) = pair().await;
+    for _ in 0..1_100 {
+        send(leader.broker.clone(), "message".to_owned()).await.unwrap();
+    }
+    // Every entry reaches both in the end.
+    until("two checkpoints", || {
+        log.compared().values().any(|checkpoints| checkpoints.len() == 2)
+    })
+    .await;
+    let compared = log.compared();
+    assert_eq!(compared.len(), 1, "{compared:?}");
+    let (index, checkpoints) = compared.first_key_value().unwrap();
+    assert_eq!(index.0, 1_000);
+    assert_eq!(checkpoints[0], checkpoints[1]);
+    assert!(
+        checkpoints[0].since.is_some_and(|since| since.0 > 0),
+        "since the level was raised"
+    );
+    front.stop();
+    leader.stop();
+}

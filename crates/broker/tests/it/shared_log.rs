@@ -1,14 +1,14 @@
 //! A log that several brokers share, in memory, and the way between them: what a cluster is to a broker.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use broker::{
-    Broker, BrokerOptions, BudgetLimits, ForwardError, Forwarding, InboxLimits, Leader, Limits, OsClock,
-    Recovered, SeededRandom,
+    Broker, BrokerOptions, BudgetLimits, Checkpoint, ForwardError, Forwarding, InboxLimits, Leader, Limits,
+    OsClock, Recovered, SeededRandom,
 };
 use bytes::Bytes;
 use journal::{
@@ -46,6 +46,8 @@ struct State {
     losses: VecDeque<ForwardError>,
     forwarded: usize,
     told: usize,
+    /// What brokers came to, by entry.
+    compared: BTreeMap<LogIndex, Vec<Checkpoint>>,
 }
 
 /// The log, and who leads.
@@ -144,6 +146,11 @@ impl SharedLog {
     }
 
     /// Returns how many requests were sent that nobody waits for.
+    /// Returns what brokers said that they came to, by entry.
+    pub(crate) fn compared(&self) -> BTreeMap<LogIndex, Vec<Checkpoint>> {
+        self.state().compared.clone()
+    }
+
     pub(crate) fn told(&self) -> usize {
         self.state().told
     }
@@ -369,6 +376,28 @@ impl Leader for Way {
             let answer = target.serve_forwarded(&request, false).await;
             loss.map_or(Ok(answer), Err)
         })
+    }
+
+    fn compare(&self, checkpoint: Checkpoint) {
+        let index = checkpoint.index;
+        self.log
+            .state()
+            .compared
+            .entry(index)
+            .or_default()
+            .push(checkpoint);
+    }
+
+    fn level(&self) -> u32 {
+        1
+    }
+
+    fn room(&self, is_short: bool) -> bool {
+        !is_short
+    }
+
+    fn raised(&self, level: u32) {
+        assert_eq!(level, 1);
     }
 
     fn tell(&self, request: Bytes) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use broker::{Input, Limits, Now, Owner, Recovered, Reply, Request, Turn, WaiterId, recover};
 use journal::{Replay, Ticket};
-use queue_core::{Command, Context, Entry, Handle, Outcome, Partition};
+use queue_core::{Command, Context, Entry, Handle, Outcome, Partition, entry_hash};
 use simulator::Random;
 use types::{LogIndex, MessageId, QueueId, Sequence, Timestamp};
 
@@ -196,6 +196,7 @@ impl World {
     /// Applies an entry to a partition of its own, and sees that nothing is leased twice.
     fn follow_leases(&mut self, index: LogIndex, bytes: &[u8]) {
         let entry = Entry::decode(bytes).unwrap();
+        self.shadow.begin_entry(entry_hash(bytes));
         let mut ordinal = 0;
         for command in &entry.commands {
             let context = Context {

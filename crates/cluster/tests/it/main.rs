@@ -2,6 +2,8 @@
 //! one process.
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod authority;
 #[cfg(test)]
 mod calls;

@@ -81,6 +81,11 @@ pub(crate) fn apply(
             partition.seal_keys.push(*key);
             Ok(Outcome::Done)
         }
+        Command::RaiseLevel { level } => Ok(partition.raise_level(*level, context.index)),
+        // The owner takes the state at this entry.
+        Command::Compare => Ok(Outcome::Done),
+        #[cfg(feature = "next-level")]
+        Command::OfNextLevel => Ok(Outcome::Done),
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use queue_core::attributes::{DeduplicationScope, FifoThroughputLimit, RedrivePolicy};
 use queue_core::{
-    AttributeChange, Command, Context, Deduplication, EnqueueEntry, Entry, EntryEncoder, Handle, Outcome,
-    Partition, TaskStatus,
+    AttributeChange, Command, Context, Deduplication, EnqueueEntry, Entry, EntryEncoder, Handle, LEVEL,
+    Outcome, Partition, TaskStatus,
 };
 use types::{LeaseToken, LogIndex, MessageId, QueueId, Sequence, Slot, Timestamp, WallTime};
 
@@ -71,25 +71,58 @@ fn a_kind_or_version_that_is_not_known_is_refused() {
     }
 }
 
+/// A node of an earlier version must not go on in a cluster that was raised beyond it.
+#[test]
+fn a_level_that_is_not_understood_is_refused() {
+    let mut bytes = Vec::new();
+    let mut encoder = EntryEncoder::begin(&mut bytes, AT, WALL);
+    encoder.push(&Command::RaiseLevel { level: LEVEL + 1 });
+    encoder.finish();
+    let error = Entry::decode(&bytes).expect_err("an entry of a level above");
+    assert!(error.to_string().contains("feature level"), "{error}");
+    let mut partition = small_partition();
+    let context = Context {
+        at: AT,
+        wall: WALL,
+        index: LogIndex(1_000),
+        ordinal: 0,
+    };
+    let raised = partition.apply(context, &Command::RaiseLevel { level: LEVEL + 1 });
+    assert_eq!(raised.outcome, Ok(Outcome::Done));
+    let mut bytes = Vec::new();
+    partition.snapshot().write(&mut bytes).unwrap();
+    let error = Partition::restore(&mut bytes.as_slice()).expect_err("a state of a level above");
+    assert!(
+        std::error::Error::source(&error).is_some_and(|source| source.to_string().contains("feature level"))
+    );
+}
+
 #[test]
 fn a_snapshot_keeps_its_bytes() {
     let partition = small_partition();
     let mut bytes = Vec::new();
     partition.snapshot().write(&mut bytes).unwrap();
-    let stored = fixture("snapshot-2.hex", &bytes);
+    let stored = fixture("snapshot-3.hex", &bytes);
     assert_eq!(hex(&bytes), hex(&stored), "a snapshot is written differently");
     let restored = Partition::restore(&mut stored.as_slice()).unwrap();
     restored.check_invariants();
     assert_eq!(restored.state_hash(), partition.state_hash());
 }
 
-/// In version 1 the id that a move task gave a message stood in its content alone.
+/// In version 1 the id that a move task gave a message stood in its content alone; before version 3 there were no levels.
 #[test]
-fn a_snapshot_of_version_1_is_read() {
-    let stored = fixture("snapshot-1.hex", &[]);
+fn snapshots_of_earlier_versions_are_read() {
+    for name in ["snapshot-1.hex", "snapshot-2.hex"] {
+        is_read(name);
+    }
+}
+
+fn is_read(name: &str) {
+    let stored = fixture(name, &[]);
     let mut restored = Partition::restore(&mut stored.as_slice()).unwrap();
     let mut partition = small_partition();
     restored.check_invariants();
+    assert_eq!(restored.level(), 0);
     assert_eq!(restored.clock(), partition.clock());
     assert_eq!(restored.seal_keys(), partition.seal_keys());
     let mut given = 0;
@@ -315,6 +348,8 @@ fn entries() -> Vec<(&'static str, Command)> {
                 in_flight_max: 120_001,
             },
         ),
+        ("raise-level", Command::RaiseLevel { level: 1 }),
+        ("compare", Command::Compare),
         (
             "add-seal-key",
             Command::AddSealKey {
@@ -496,6 +531,7 @@ fn small_partition() -> Partition {
     // A queue that is gone leaves its name; a purge leaves slots that are not reclaimed yet.
     apply(1, Command::DeleteQueue { queue: QueueId(4) });
     apply(1, Command::AddSealKey { key: [0x5e; 32] });
+    apply(0, Command::RaiseLevel { level: 1 });
     apply(1, create(5, Vec::new()));
     apply(
         1,
@@ -513,6 +549,7 @@ fn small_partition() -> Partition {
     );
     assert!(partition.has_garbage());
     assert_eq!(partition.queue(plain).unwrap().counters().total(), 3);
+    assert_eq!(partition.level(), 1);
     let task = partition.move_tasks(plain).next().unwrap();
     assert_eq!((task.status, task.moved), (TaskStatus::Running, 1));
     partition

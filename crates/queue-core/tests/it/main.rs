@@ -1,6 +1,7 @@
 //! The rules of delivery, tested against a model of them.
 #![allow(clippy::unwrap_used, reason = "a helper of a test is part of the test")]
 
+mod agreement;
 mod attempts;
 mod bounds;
 mod fair;

@@ -168,6 +168,10 @@ fn command(rng: &mut Rng, known: &[Handle]) -> Command {
         _ if rng.percent(30) => Command::SetLimits {
             in_flight_max: rng.next(),
         },
+        _ if rng.percent(30) => Command::RaiseLevel {
+            level: rng.pick(&[0, 1]),
+        },
+        _ if rng.percent(30) => Command::Compare,
         _ => Command::Tick,
     }
 }

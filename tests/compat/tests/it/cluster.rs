@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 use compat::{Launch, Refusal, Server, Sqs, wait_for};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 const SECRET: &str = "a secret of the tests that is long enough";
-const QUEUE: &str = "jobs";
+pub(crate) const QUEUE: &str = "jobs";
 const LEASE_SECONDS: u64 = 600;
 
 /// Returns three addresses that nobody else uses: of this process, on the loopback network. A port that was free a moment ago
@@ -25,28 +25,34 @@ fn own_addresses() -> [String; 3] {
 }
 
 /// Three nodes.
-struct Trio {
-    nodes: Vec<Server>,
+pub(crate) struct Trio {
+    pub(crate) nodes: Vec<Server>,
 }
 
 impl Trio {
     /// Starts three nodes, which form a cluster.
-    fn form() -> Result<Self> {
+    pub(crate) fn form() -> Result<Self> {
         Self::form_with(&[])
     }
 
     /// The same, with these variables set on all nodes.
     fn form_with(variables: &[(&str, &str)]) -> Result<Self> {
+        Self::form_of(|_, launch| {
+            let set = |launch: Launch, (name, value): &(&str, &str)| launch.variable(name, value);
+            variables.iter().fold(launch, set)
+        })
+    }
+
+    /// The same, with a change to how each is started, by its number.
+    pub(crate) fn form_of(change: impl Fn(usize, Launch) -> Launch) -> Result<Self> {
         let addresses = own_addresses();
         let seeds = addresses.join(",");
-        let starts = addresses.iter().map(|address| {
+        let starts = addresses.iter().enumerate().map(|(number, address)| {
             let launch = Launch::dev()
                 .variable("HOLDFAST_CLUSTER_LISTEN", address)
                 .variable("HOLDFAST_CLUSTER_SEEDS", &seeds)
                 .variable("HOLDFAST_CLUSTER_SECRET", SECRET);
-            let launch = variables
-                .iter()
-                .fold(launch, |launch, (name, value)| launch.variable(name, value));
+            let launch = change(number, launch);
             thread::spawn(move || Server::start(launch))
         });
         let starts: Vec<_> = starts.collect();
@@ -59,7 +65,7 @@ impl Trio {
     }
 
     /// Returns the number of the node that leads.
-    fn leader(&self) -> Result<usize> {
+    pub(crate) fn leader(&self) -> Result<usize> {
         wait_for("a leader", LIMIT, || {
             for (number, node) in self.nodes.iter().enumerate() {
                 let Ok(reply) = node.get("/api/cluster/status") else {
@@ -74,7 +80,7 @@ impl Trio {
         })
     }
 
-    fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         self.nodes
             .iter()
             .map(Server::log_tail)
@@ -95,7 +101,7 @@ fn is_retryable(refusal: &Refusal) -> bool {
 }
 
 /// Calls again what nobody could answer, as an SDK does: while a leader is elected, calls are refused for a moment.
-fn patiently(sqs: &mut Sqs, action: &str, input: Value) -> Result<Value> {
+pub(crate) fn patiently(sqs: &mut Sqs, action: &str, input: Value) -> Result<Value> {
     wait_for(action, LIMIT, || match sqs.try_call(action, &input)? {
         Ok(output) => Ok(Some(output)),
         Err(refusal) if is_retryable(&refusal) => Ok(None),
@@ -103,13 +109,13 @@ fn patiently(sqs: &mut Sqs, action: &str, input: Value) -> Result<Value> {
     })
 }
 
-fn create_queue(trio: &Trio) -> Result<()> {
+pub(crate) fn create_queue(trio: &Trio) -> Result<()> {
     let input = json!({ "QueueName": QUEUE });
     patiently(&mut trio.nodes[0].sqs(), "CreateQueue", input).map(|_| ())
 }
 
 /// Receives and deletes until nothing is visible.
-fn drain(sqs: &mut Sqs) -> Result<Vec<String>> {
+pub(crate) fn drain(sqs: &mut Sqs) -> Result<Vec<String>> {
     let mut bodies = Vec::new();
     loop {
         let input =

@@ -4,8 +4,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use compat::{Launch, Refusal, Server, Sqs};
+use compat::{Launch, Refusal, Server, Sqs, wait_for};
 use serde_json::{Value, json};
+
+use crate::cluster::{LIMIT, QUEUE, Trio, create_queue, drain, patiently};
 
 const DISK_MEBIBYTES: u32 = 32;
 const BODY_BYTES: usize = 40_000;
@@ -150,5 +152,70 @@ fn room_that_somebody_else_takes_and_gives_back_is_noticed() -> Result<()> {
     ensure!(metrics.contains("holdfast_disk_short 1"), "{metrics}");
     fs::remove_file(&filler)?;
     until_taken(&mut sqs, &queue, "after")?;
+    Ok(())
+}
+
+/// A file that takes the room of a node's disk.
+fn take_room(node: &Server) -> Result<std::path::PathBuf> {
+    let filler = node.data_dir().join("filler");
+    fs::write(&filler, vec![7; (DISK_MEBIBYTES as usize - 4) << 20])?;
+    Ok(filler)
+}
+
+#[test]
+fn a_cluster_goes_on_without_room_on_one_node_and_refuses_sends_without_room_on_two() -> Result<()> {
+    let mut trio = Trio::form_of(|number, launch| {
+        if number == 2 {
+            launch
+        } else {
+            launch.small_disk(DISK_MEBIBYTES)
+        }
+    })?;
+    let done = fill_nodes(&mut trio);
+    done.with_context(|| trio.logs())
+}
+
+fn fill_nodes(trio: &mut Trio) -> Result<()> {
+    create_queue(trio)?;
+    // A node with a small disk is to lead.
+    while trio.leader()? == 2 {
+        trio.nodes[2].stop()?;
+        trio.leader()?;
+        trio.nodes[2].restart()?;
+    }
+    let first = trio.leader()?;
+    let filler = take_room(&trio.nodes[first])?;
+    let mut sqs = trio.nodes[2].sqs();
+    let text = "while one node has no room";
+    wait_for("a leader that has room", LIMIT, || {
+        patiently(
+            &mut sqs,
+            "SendMessage",
+            json!({ "QueueUrl": QUEUE, "MessageBody": text }),
+        )?;
+        Ok((trio.leader()? != first).then_some(()))
+    })?;
+    // It goes on, and nothing is refused for want of room.
+    for _ in 0..20 {
+        patiently(
+            &mut sqs,
+            "SendMessage",
+            json!({ "QueueUrl": QUEUE, "MessageBody": text }),
+        )?;
+    }
+    let other = 1 - first;
+    let second_filler = take_room(&trio.nodes[other])?;
+    wait_for("sends to be refused", LIMIT, || {
+        let sent = send(&mut sqs, QUEUE, text)?;
+        let is_for_room = |refusal: &Refusal| refusal.message.contains("room");
+        Ok(sent.is_err_and(|refusal| is_for_room(&refusal)).then_some(()))
+    })?;
+    // Receiving and deleting go on, and sends do when one of the two has room.
+    ensure!(drain(&mut trio.nodes[2].sqs())?.len() > 20);
+    fs::remove_file(second_filler)?;
+    wait_for("sends to be taken", LIMIT, || {
+        Ok(send(&mut sqs, QUEUE, "after")?.ok())
+    })?;
+    fs::remove_file(filler)?;
     Ok(())
 }

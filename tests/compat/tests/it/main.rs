@@ -18,4 +18,5 @@ mod rust_sdk;
 mod signatures;
 mod stress;
 mod unread_answers;
+mod upgrade;
 mod workers;

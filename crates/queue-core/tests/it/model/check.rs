@@ -149,9 +149,11 @@ impl Model {
                 let want = self.cancel_task(*source, *task);
                 must_be("cancel a task", answer, &want)?;
             }
-            Command::Tick | Command::AddSealKey { .. } | Command::SetLimits { .. } => {
-                must_be("tick", answer, &Ok(Outcome::Done))?
-            }
+            Command::Tick
+            | Command::AddSealKey { .. }
+            | Command::SetLimits { .. }
+            | Command::RaiseLevel { .. }
+            | Command::Compare => must_be("tick", answer, &Ok(Outcome::Done))?,
         }
         Ok(News::new())
     }
