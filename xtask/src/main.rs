@@ -8,6 +8,7 @@ mod clients;
 mod fuzz;
 mod install;
 mod signatures;
+mod sim;
 mod step;
 mod test;
 mod tidy;
@@ -25,6 +26,8 @@ usage: cargo xtask VERB
                   figures of a release build beside their floors and aims, as Markdown; SQSLOAD names the load
                   generator's binary
   fuzz [TARGET] [--seconds 30]    every fuzz target, or one; needs a nightly compiler, and ends with 2 without
+  sim [--seeds 200] [--from S] [--minutes M] | --seed S [--trace] | --find-bugs
+                  whole nodes on a simulated network, disk and clock, one run a seed; a planted bug needs its seed
   signatures [--count 1000000]    changed bits of signed requests, of which none may be accepted
 ";
 
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         ["signatures", options @ ..] => signatures::run(options),
+        ["sim", options @ ..] => sim::run(options),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -23,6 +23,7 @@ const TICK: u64 = 1_000;
 /// How often the inside is looked at.
 const LOOK_EVERY: u64 = 20_000;
 const STATES_EVERY: u64 = 100_000;
+const MEND_EVERY: u64 = 1_000_000;
 const IMAGE_EVERY: u64 = 1_500_000;
 /// Longest that a phase may take that has to come to its end.
 const FORMING_MAX: u64 = 60_000_000;
@@ -79,6 +80,7 @@ struct Run {
     clients: Runtime,
     directory: Directory,
     recorder: Arc<Recorder>,
+    is_healed: bool,
 }
 
 /// Plays a seed.
@@ -108,6 +110,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, prints: bool) -> Outcome {
         clients: runtime(random.next_u64()),
         directory: Arc::new(Mutex::new(vec![None; site.plan.nodes])),
         recorder,
+        is_healed: false,
         random,
         site,
     };
@@ -167,12 +170,8 @@ impl Run {
     fn heal(&mut self) -> Option<()> {
         self.site.trace.note(format_args!("healing"));
         self.chaos.heal(&self.site, &mut self.machines);
-        let is_whole = |run: &mut Self| {
-            if run.site.trace.now().is_multiple_of(1_000_000) {
-                run.mend_members();
-            }
-            are_all_voters(&run.machines) && run.are_equal()
-        };
+        self.is_healed = true;
+        let is_whole = |run: &mut Self| are_all_voters(&run.machines) && run.are_equal();
         if self.until(HEALING_MAX, false, is_whole) {
             return Some(());
         }
@@ -313,6 +312,9 @@ impl Run {
         if now.is_multiple_of(LOOK_EVERY) {
             self.look();
         }
+        if self.is_healed && now.is_multiple_of(MEND_EVERY) {
+            self.mend_members();
+        }
         if self.site.bug == Some(Bug::ForgetsLog) && now.is_multiple_of(IMAGE_EVERY) {
             for machine in self
                 .machines
@@ -350,6 +352,11 @@ impl Run {
                 && let Some((index, hash)) = running.broker.state_hash()
             {
                 self.site.ledger.state_is(machine.number, index.0, hash);
+            }
+            if let Some(reason) = running.cluster.halted() {
+                self.site
+                    .trace
+                    .find(format!("agreement: node {} has halted: {reason}", machine.number));
             }
             if running.broker.status() != broker::Status::Serving && !running.process.has_died() {
                 self.site

@@ -369,7 +369,10 @@ impl Watcher {
             let metrics = self.raft.metrics();
             let (leads, leader, rest) = {
                 let metrics = metrics.borrow_watched();
-                let leads = (metrics.state == ServerState::Leader).then_some(metrics.current_term);
+                // One that takes its own vote away hands over by itself, whatever the lease says.
+                let has_vote = metrics.membership_config.voter_ids().any(|id| id == metrics.id);
+                let leads = metrics.state == ServerState::Leader && has_vote;
+                let leads = leads.then_some(metrics.current_term);
                 let is_alone = metrics.membership_config.voter_ids().eq([metrics.id]);
                 let acked = metrics.last_quorum_acked.as_ref();
                 let rest = acked.map(|acked| self.lease.saturating_sub(acked.elapsed()));
