@@ -214,40 +214,13 @@ impl Chaos {
         let now = site.trace.now();
         let lasts = self.draw_micros(100_000, 6_000_000);
         let node = self.below(machines.len());
-        let others: Vec<usize> = (0..machines.len()).filter(|other| *other != node).collect();
         let done = match fault {
-            Fault::Split => {
-                let side: BTreeSet<usize> = (0..machines.len()).filter(|_| self.random.percent(50)).collect();
-                let away: Vec<usize> = (0..machines.len()).filter(|node| !side.contains(node)).collect();
-                let cuts = side.iter().flat_map(|one| {
-                    away.iter()
-                        .flat_map(move |other| [(*one, *other), (*other, *one)])
-                });
-                self.cut(site, cuts.collect(), lasts)
-            }
-            Fault::LeaderAlone => match leader(machines) {
-                Some(leader) => {
-                    let others = (0..machines.len()).filter(|other| *other != leader);
-                    let cuts = others
-                        .flat_map(|other| [(leader, other), (other, leader)])
-                        .collect();
-                    self.cut(site, cuts, lasts)
-                }
-                None => false,
-            },
-            Fault::OneWay => {
-                let node = leader(machines)
-                    .filter(|_| self.random.percent(50))
-                    .unwrap_or(node);
-                let is_deaf = self.random.percent(50);
-                let others = (0..machines.len()).filter(|other| *other != node);
-                let cuts = others
-                    .map(|other| if is_deaf { (other, node) } else { (node, other) })
-                    .collect();
+            Fault::Split | Fault::LeaderAlone | Fault::OneWay => {
+                let cuts = self.draw_cuts(machines, node, fault);
                 self.cut(site, cuts, lasts)
             }
             Fault::Reset => {
-                for other in others {
+                for other in 0..machines.len() {
                     site.network.reset(node, other);
                 }
                 true
@@ -288,6 +261,32 @@ impl Chaos {
                 ended_micros: now + lasts,
             });
         }
+    }
+
+    /// Returns the directions that a fault cuts.
+    fn draw_cuts(&mut self, machines: &[Machine], node: usize, fault: Fault) -> Vec<(usize, usize)> {
+        let all = 0..machines.len();
+        let between = |one: usize, other: usize| [(one, other), (other, one)];
+        if fault == Fault::Split {
+            let side: BTreeSet<usize> = all.clone().filter(|_| self.random.percent(50)).collect();
+            let away: Vec<usize> = all.filter(|node| !side.contains(node)).collect();
+            let pairs = side
+                .iter()
+                .flat_map(|one| away.iter().map(move |other| (*one, *other)));
+            return pairs.flat_map(|(one, other)| between(one, other)).collect();
+        }
+        let leader = leader(machines);
+        if fault == Fault::LeaderAlone {
+            let Some(leader) = leader else { return Vec::new() };
+            let others = all.filter(|other| *other != leader);
+            return others.flat_map(|other| between(leader, other)).collect();
+        }
+        let node = leader.filter(|_| self.random.percent(50)).unwrap_or(node);
+        let is_deaf = self.random.percent(50);
+        let others = all.filter(|other| *other != node);
+        others
+            .map(|other| if is_deaf { (other, node) } else { (node, other) })
+            .collect()
     }
 
     fn cut(&mut self, site: &Site, cuts: Vec<(usize, usize)>, lasts: u64) -> bool {
