@@ -18,6 +18,8 @@ use crate::plan::{CALM, Fault};
 const POWER_WITHIN: u64 = 1_500_000;
 /// The longest step of a time of day, in milliseconds.
 const CLOCK_MILLIS: u64 = 2 * 3_600 * 1_000;
+/// A segment that has fewer bytes is hardly begun.
+const FLIP_FROM: usize = 8_192;
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What ends by itself.
@@ -354,13 +356,22 @@ impl Chaos {
         true
     }
 
-    /// Changes a bit of what a node has stored for a while: the newest records cannot be told from a torn write.
+    /// Changes a bit of what a start reads and that was stored for a while: the newest records cannot be told from a torn
+    /// write, and contents in older segments are read only when they are served.
     fn flip(&mut self, site: &Site, machine: &Machine) {
-        let names = machine.disk.names();
-        let segments: Vec<&String> = names.iter().filter(|name| name.ends_with(".seg")).collect();
-        let Some(name) = segments.first() else { return };
-        let content = machine.disk.content(name);
-        let used = content.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+        let used = |name: &String| {
+            let content = machine.disk.content(name);
+            content.iter().rposition(|byte| *byte != 0).unwrap_or(0)
+        };
+        let names = machine.disk.names().into_iter();
+        let segments = names.filter(|name| name.ends_with(".seg"));
+        let Some((name, used)) = segments
+            .map(|name| (name.clone(), used(&name)))
+            .rfind(|(_, used)| *used > FLIP_FROM)
+        else {
+            return;
+        };
+        let name = name.as_str();
         let offset = self.random.below((used as u64 / 2).max(1));
         let mask = 1 << self.random.below(8);
         site.trace.note(format_args!(
