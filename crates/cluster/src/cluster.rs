@@ -36,6 +36,8 @@ const RECONNECT_MAX: Duration = Duration::from_millis(250);
 /// How long a leader that stops waits for its successor.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 const HANDOVER_LOOK: Duration = Duration::from_millis(5);
+/// How often a node that is to lead no more looks whether it does.
+const OFFICE_LOOK: Duration = Duration::from_millis(500);
 
 /// What an operator decides about a cluster.
 #[derive(Debug, Clone)]
@@ -205,8 +207,24 @@ impl Cluster {
 
     /// Whether a node was heard within the last moments.
     pub fn reaches(&self, node: u64) -> bool {
-        let heard = NodeId::new(node).and_then(|node| self.0.links.get()?.last_heard(node));
-        heard.is_some_and(|heard| heard.elapsed() < SILENT_AFTER)
+        self.last_heard(node)
+            .is_some_and(|heard| heard.elapsed() < SILENT_AFTER)
+    }
+
+    fn last_heard(&self, node: u64) -> Option<Instant> {
+        self.0.links.get()?.last_heard(NodeId::new(node)?)
+    }
+
+    /// Hands leadership over, and again whenever this node is elected: from now on it leads only if nobody else can.
+    pub async fn leave_office(&self) {
+        self.step_down().await;
+        let cluster = self.clone();
+        self.0.world.runtime.spawn(async move {
+            loop {
+                sleep_until(Instant::now() + OFFICE_LOOK).await;
+                cluster.step_down().await;
+            }
+        });
     }
 
     /// Returns why this node takes no part any more: what it has differs from what the others have.
@@ -240,15 +258,18 @@ impl Cluster {
         }
     }
 
-    /// Returns the voter beside this node that was heard last, of those that are wanted.
+    /// Returns the voter beside this node that was heard last, of those that are wanted and in reach: whoever resigns to a node
+    /// that is away leaves the cluster without a leader for a while.
     pub(crate) fn nearest(&self, is_wanted: impl Fn(u64) -> bool) -> Option<u64> {
         let view = self.started()?.view();
-        let links = self.0.links.get()?;
         let voters = view.members.iter().filter(|(_, (_, has_vote))| *has_vote);
-        let others = voters
-            .map(|(id, _)| *id)
-            .filter(|id| *id != view.id && is_wanted(*id));
-        others.max_by_key(|id| NodeId::new(*id).and_then(|id| links.last_heard(id)))
+        let others = voters.map(|(id, _)| *id).filter(|id| *id != view.id);
+        let heirs = others.filter(|id| is_wanted(*id) && self.reaches(*id));
+        let heir = heirs.max_by_key(|id| self.last_heard(*id));
+        if heir.is_none() {
+            warn!("leadership cannot be handed over: no other node with a vote is in reach");
+        }
+        heir
     }
 
     /// Hands leadership to a node, and waits for a moment until this one does not lead any more. Returns whether that is so.

@@ -30,10 +30,10 @@ pub use error::ConfigError;
 pub use flags::{Flags, arguments};
 pub use node_address::NodeAddress;
 pub use options::{
-    AuthOptions, BrokerOptions, Environment, Fsync, Limits, LogFormat, LogOptions, Options, ReadFile,
-    ServerOptions, StoreOptions, load, load_from_process,
+    AdminOptions, AuthOptions, BrokerOptions, Environment, Fsync, Limits, LogFormat, LogOptions, Options,
+    ReadFile, ServerOptions, StoreOptions, load, load_from_process,
 };
 pub use origin::{Origin, Setting};
 pub use reference::render_reference;
-pub use secret::ClusterSecret;
+pub use secret::{AdminToken, ClusterSecret, read_secret};
 pub use table::OPTIONS;

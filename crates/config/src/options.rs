@@ -15,6 +15,7 @@ use crate::flags::Flags;
 use crate::keys;
 use crate::origin::{Origin, Setting};
 use crate::raw::Raw;
+use crate::secret::{self, AdminToken};
 use crate::table;
 
 /// Looks up an environment variable.
@@ -35,8 +36,12 @@ pub struct Options {
     pub cluster: Option<ClusterOptions>,
     /// Whose requests are accepted.
     pub auth: AuthOptions,
+    /// Who may change how the server runs.
+    pub admin: AdminOptions,
     /// What is logged.
     pub log: LogOptions,
+    /// The file that says how disk and clock fail; only under `--dev`.
+    pub faults: Option<PathBuf>,
     /// What is allowed and probably not meant: to be logged at the start, each with what to do.
     pub warnings: Vec<String>,
     settings: Vec<Setting>,
@@ -102,6 +107,13 @@ pub struct AuthOptions {
     pub dev: bool,
     /// The known access keys; their ids are distinct.
     pub keys: Vec<Key>,
+}
+
+/// Who may change how the server runs.
+#[derive(Debug, Clone)]
+pub struct AdminOptions {
+    /// What operators prove themselves with; `None` if nobody can, but for everybody under `--dev`.
+    pub token: Option<AdminToken>,
 }
 
 /// What is logged.
@@ -185,6 +197,18 @@ pub fn load(
         })?,
         format: raw.choice(&table::LOG_FORMAT, [LogFormat::Text, LogFormat::Json])?,
     };
+    let admin = AdminOptions {
+        token: admin_token(&raw, environment, read_file)?,
+    };
+    let faults = raw.text(&table::FAULTS).map(PathBuf::from);
+    if faults.is_some() && !auth.dev {
+        return Err(ConfigError::new(
+            "a file of faults is named, and the server is not started for development",
+            "the disk and the clock would fail on purpose",
+            "leave it out, or start with --dev",
+        )
+        .at(raw.origin(&table::FAULTS)));
+    }
     let mut warnings = warnings(&auth, &store);
     let cluster = cluster::check(&raw, environment, read_file, &mut warnings)?;
     Ok(Options {
@@ -194,7 +218,9 @@ pub fn load(
         broker,
         cluster,
         auth,
+        admin,
         log,
+        faults,
         settings: raw.into_settings(),
     })
 }
@@ -263,6 +289,16 @@ fn server_options(raw: &Raw) -> Result<ServerOptions, ConfigError> {
         connections_max: raw.number(&table::CONNECTIONS_MAX)?,
         request_bytes_in_flight_max: raw.number(&table::REQUEST_BYTES_IN_FLIGHT_MAX)?,
     })
+}
+
+fn admin_token(
+    raw: &Raw,
+    environment: Environment<'_>,
+    read_file: ReadFile<'_>,
+) -> Result<Option<AdminToken>, ConfigError> {
+    let option = &table::ADMIN_TOKEN;
+    let read = |text| secret::read(option.name, text, &raw.origin(option), environment, read_file);
+    Ok(raw.given(option).map(read).transpose()?.map(AdminToken::new))
 }
 
 /// Refuses a server that anybody on the network could use.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::error::ConfigError;
@@ -27,6 +28,27 @@ impl ClusterSecret {
 impl fmt::Debug for ClusterSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClusterSecret(redacted)")
+    }
+}
+
+/// What operators prove themselves with on the control API. It cannot be printed, and its memory is cleared.
+#[derive(Clone)]
+pub struct AdminToken(Zeroizing<String>);
+
+impl AdminToken {
+    pub(crate) fn new(text: Zeroizing<String>) -> Self {
+        Self(text)
+    }
+
+    /// Whether this is the token; how long that takes tells at most how long the token is.
+    pub fn is(&self, given: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(given).into()
+    }
+}
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken(redacted)")
     }
 }
 
@@ -67,6 +89,16 @@ pub(crate) fn read(
         return Err(refuse("it is empty".to_owned(), "give it a value"));
     }
     Ok(secret)
+}
+
+/// Reads a secret of a client's environment or command line: as it stands, from `file:PATH`, or from `env:NAME`.
+pub fn read_secret(
+    name: &str,
+    text: &str,
+    environment: Environment<'_>,
+    read_file: ReadFile<'_>,
+) -> Result<Zeroizing<String>, ConfigError> {
+    read(name, text, &Origin::Default, environment, read_file)
 }
 
 /// Returns what may be shown of an option's text: where a secret is, and never what it is.

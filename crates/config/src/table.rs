@@ -29,6 +29,17 @@ pub(crate) static CONFIG: Declared = Declared {
     ..Declared::BLANK
 };
 
+pub(crate) static FAULTS: Declared = Declared {
+    name: "faults",
+    in_file: false,
+    kind: Kind::Text("a path"),
+    variable: Some("HOLDFAST_FAULTS"),
+    flag: Some("faults"),
+    doc: "A file that says how the disk and the clock fail, for tests; only with `--dev`. Its form is in \
+          [faults](faults.md).",
+    ..Declared::BLANK
+};
+
 pub(crate) static BIND: Declared = Declared {
     name: "server.bind",
     kind: Kind::Text("an IP address"),
@@ -246,6 +257,19 @@ pub(crate) static TENANT_BYTES_IN_FLIGHT_MAX: Declared = Declared {
     ..Declared::BLANK
 };
 
+pub(crate) static ADMIN_TOKEN: Declared = Declared {
+    name: "admin.token",
+    kind: Kind::Secret,
+    variable: Some("HOLDFAST_ADMIN_TOKEN"),
+    aliases: &[Alias {
+        variable: "SHARED_SQS_ADMIN_TOKEN",
+        words: &[],
+    }],
+    doc: "What an operator sends as `Authorization: Bearer` to drain the server or to change its cluster. Without it, and \
+          without `--dev`, which asks for none, nobody can. A line break at its end is not part of it.",
+    ..Declared::BLANK
+};
+
 pub(crate) static LOG_LEVEL: Declared = Declared {
     name: "log.level",
     kind: Kind::Text(
@@ -269,9 +293,10 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 35] = [
+pub static OPTIONS: [&Declared; 37] = [
     &DEV,
     &CONFIG,
+    &FAULTS,
     &BIND,
     &PORT,
     &CONTROL_PORT,
@@ -303,6 +328,7 @@ pub static OPTIONS: [&Declared; 35] = [
     &cluster::ELECTION_SILENCE,
     &cluster::REPLICATE_TIMEOUT,
     &cluster::PREFERRED_LEADER,
+    &ADMIN_TOKEN,
     &LOG_LEVEL,
     &LOG_FORMAT,
 ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::cluster::link::{Secret, Security, Tcp, Tls};
 use ::cluster::{Cluster, ENTRIES_KEPT, ElectionSilence, OpenError, Role, Settings, World};
-use broker::{OsClock, OsProcess, OsRandom, Recovered};
+use broker::{Clock, OsProcess, OsRandom, Recovered};
 use config::{ClusterOptions, ClusterSecurity};
 use http::StatusCode;
 use journal::{
@@ -36,6 +36,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 pub(crate) fn prepare(
     options: &ClusterOptions,
     is_dev: bool,
+    clock: Arc<dyn Clock>,
     runtime: &Runtime,
 ) -> Result<Cluster, ServeError> {
     if options.preferred_leader {
@@ -57,7 +58,7 @@ pub(crate) fn prepare(
     let world = World {
         network: Arc::new(Tcp),
         random: Arc::new(OsRandom),
-        clock: Arc::new(OsClock),
+        clock,
         process: Arc::new(OsProcess),
         runtime: runtime.handle().clone(),
     };

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use serde::Deserialize;
 use telemetry::Metrics;
 
+use crate::admin::AdminAnswer;
+use crate::drain;
 use crate::health::Health;
 
 #[derive(Debug, Clone)]
@@ -27,6 +29,7 @@ impl ControlPlane {
             .route("/ready", get(ready))
             .route("/api/cluster/status", get(cluster_status))
             .route("/leader", get(leader))
+            .route(drain::PATH, any(drain))
             .route("/metrics", get(metrics));
         if self.is_dev {
             router = router.route("/_holdfast/clock/advance", post(advance));
@@ -49,6 +52,25 @@ async fn cluster_status(State(plane): State<ControlPlane>) -> Response {
 
 async fn leader(State(plane): State<ControlPlane>) -> Response {
     json(plane.health.leader())
+}
+
+async fn drain(State(plane): State<ControlPlane>, method: Method, headers: HeaderMap) -> Response {
+    answer(plane.health.drain(method.as_str(), authorization(&headers)).await)
+}
+
+fn authorization(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()
+}
+
+fn answer(answer: AdminAnswer) -> Response {
+    let mut response = json((answer.status, answer.body));
+    if let Some((name, value)) = answer.header {
+        let name = HeaderName::from_static(name);
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 async fn metrics(State(plane): State<ControlPlane>) -> Response {

@@ -12,8 +12,10 @@ use sqs_api::{Answer, Refusal, Request};
 use tokio::net::TcpStream;
 use tracing::debug;
 
+use crate::admin::AdminAnswer;
 use crate::connection::{Connection, Order};
 use crate::data_plane::{DataPlane, Reserved};
+use crate::drain;
 use crate::health::Health;
 use crate::http1::{
     Asked, Came, Chunked, ChunkedError, Encoded, Framing, Head, Next, Socket, bare, encode, head,
@@ -103,14 +105,20 @@ impl DataPlane {
         } else {
             Next::Close
         };
+        // Until the whole answer has left.
+        let in_flight;
         let answer = match self.read_body(socket, &head, after).await {
             Ok((body, _reserved)) => {
-                if let Some(health) = self.health_of(&request) {
-                    return self.write_health(socket, asked, health, next).await;
+                if let Some(own) = self.own_answer(&request).await {
+                    return self.write_own(socket, asked, own, next).await;
                 }
-                match self.answer(socket, &request, &body).await {
-                    Some(answer) => answer,
-                    None => return Ok(Next::Close),
+                in_flight = self.health.drain.accept();
+                match in_flight {
+                    None => sqs_api::refusal(&request, Refusal::Stopping),
+                    Some(_) => match self.answer(socket, &request, &body).await {
+                        Some(answer) => answer,
+                        None => return Ok(Next::Close),
+                    },
                 }
             }
             Err(BodyError::Refused(refusal)) => {
@@ -184,23 +192,35 @@ impl DataPlane {
         Ok((Cow::Owned(body), reserved))
     }
 
-    fn health_of(&self, request: &Request<'_>) -> Option<(StatusCode, String)> {
-        (request.method == "GET")
+    /// Answers what is of the server and not of the API.
+    async fn own_answer(&self, request: &Request<'_>) -> Option<AdminAnswer> {
+        if request.path == drain::PATH {
+            let authorization = request.headers.text("authorization");
+            return Some(self.health.drain(request.method, authorization).await);
+        }
+        let (status, body) = (request.method == "GET")
             .then(|| self.health.answer(request.path))
-            .flatten()
+            .flatten()?;
+        Some(AdminAnswer {
+            status,
+            body,
+            header: None,
+        })
     }
 
-    async fn write_health(
+    async fn write_own(
         &self,
         socket: &mut Socket,
         asked: Asked,
-        (status, body): (StatusCode, String),
+        own: AdminAnswer,
         next: Next,
     ) -> io::Result<Next> {
         let next = or_close(socket, next);
-        let headers = [("content-type", Health::CONTENT_TYPE)].into_iter();
+        let headers = [("content-type", Health::CONTENT_TYPE)]
+            .into_iter()
+            .chain(own.header);
         socket
-            .write(&encode(asked, status, headers, body.as_bytes(), next))
+            .write(&encode(asked, own.status, headers, own.body.as_bytes(), next))
             .await?;
         socket.end_request();
         Ok(next)

@@ -5,6 +5,8 @@ use broker::{Broker, Status};
 use http::StatusCode;
 use serde::Serialize;
 
+use crate::admin::{Admin, AdminAnswer};
+use crate::drain::Drain;
 use crate::endpoints::Endpoints;
 
 /// What both ports say about the process.
@@ -15,6 +17,8 @@ pub(crate) struct Health {
     pub(crate) durability: &'static str,
     /// The cluster that the server is a node of; none if it is alone.
     pub(crate) cluster: Option<Cluster>,
+    pub(crate) drain: Drain,
+    pub(crate) admin: Admin,
 }
 
 /// What a server answers about a cluster that it has none of.
@@ -76,6 +80,17 @@ impl Health {
         }
     }
 
+    /// `POST /api/drain`, by its method and its header `Authorization`.
+    pub(crate) async fn drain(&self, method: &str, authorization: Option<&str>) -> AdminAnswer {
+        if method != "POST" {
+            return AdminAnswer::method_not_allowed("POST");
+        }
+        match self.admin.check(authorization) {
+            Ok(()) => self.drain.begin(&self.broker, self.cluster.as_ref()).await,
+            Err(refused) => refused,
+        }
+    }
+
     /// `GET /api/cluster/status`: the node's own view of its cluster.
     pub(crate) fn cluster_status(&self) -> (StatusCode, String) {
         match &self.cluster {
@@ -97,6 +112,9 @@ impl Health {
         let (code, status) = match self.broker.status() {
             Status::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
             Status::Serving if self.halted().is_some() => (StatusCode::SERVICE_UNAVAILABLE, "halted"),
+            Status::Serving | Status::Stopping if self.drain.is_begun() => {
+                (StatusCode::SERVICE_UNAVAILABLE, "draining")
+            }
             Status::Serving if !self.has_leader() => (StatusCode::SERVICE_UNAVAILABLE, "no leader"),
             Status::Serving => (StatusCode::OK, "ready"),
             Status::Stopping | Status::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),

@@ -8,12 +8,15 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod cluster;
 mod connection;
 mod control_plane;
 mod data_plane;
+mod drain;
 mod endpoints;
 mod exchange;
+mod faults;
 mod health;
 mod http1;
 mod observer;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use ::cluster::Cluster;
 use auth::{Mode, Verifier};
-use broker::{Broker, BudgetLimits, InboxLimits, JournalOpener, Leader, OsClock, OsRandom};
+use broker::{Broker, BudgetLimits, Clock, InboxLimits, JournalOpener, Leader, OsRandom};
 use config::Options;
-use journal::{Disk, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Lock, OsDisk, TornTail};
+use journal::{Disk, Fsync, Journal, JournalError, LocalJournal, LocalOptions, Lock, TornTail};
 use sqs_api::{Api, ApiOptions};
 use telemetry::Metrics;
 use tokio::runtime::{Builder, Runtime};
@@ -19,10 +19,13 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::admin::Admin;
 use crate::cluster;
 use crate::control_plane::ControlPlane;
 use crate::data_plane::{DataPlane, Labels};
+use crate::drain::Drain;
 use crate::endpoints::Endpoints;
+use crate::faults::Machine;
 use crate::health::Health;
 use crate::observer::MetricsObserver;
 
@@ -75,7 +78,7 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
         path: store.data_dir.display().to_string(),
         source,
     };
-    let disk = Arc::new(OsDisk::open(&store.data_dir).map_err(data_directory)?);
+    let Machine { disk, clock } = Machine::open(options).map_err(data_directory)?;
     let lock = LocalJournal::lock(&*disk)?;
     Endpoints::remove(&store.data_dir).map_err(data_directory)?;
     let sqs = bind(options, options.server.port)?;
@@ -94,17 +97,10 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
     };
     metrics.build.set(env!("CARGO_PKG_VERSION"));
     metrics.durability.set(durability);
-    let node = match &options.cluster {
-        Some(cluster) => {
-            let runtime = cluster::runtime()?;
-            Some((cluster::prepare(cluster, options.auth.dev, &runtime)?, runtime))
-        }
-        None => None,
-    };
-    let (node, cluster_runtime) = node.unzip();
+    let (node, cluster_runtime) = prepare_node(options, &clock)?.unzip();
     let (opened, is_open) = oneshot::channel();
     let (broker, commit_thread) = Broker::start(
-        broker_options(options, metrics.clone(), node.as_ref()),
+        broker_options(options, clock, metrics.clone(), node.as_ref()),
         journal_opener(options, disk, lock, node.clone()),
         move |result| {
             // The receiver is gone only if the server could not start, and then it says so itself.
@@ -119,6 +115,11 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
         endpoints,
         durability,
         cluster: node.clone(),
+        drain: Drain::default(),
+        admin: Admin {
+            token: options.admin.token.clone(),
+            is_dev: options.auth.dev,
+        },
     };
     let control_runtime = control_runtime(control, health.clone(), metrics.clone(), options.auth.dev)?;
     let data_runtime = data_runtime()?;
@@ -136,10 +137,20 @@ pub fn serve(options: &Options, actions: &'static [&'static str]) -> Result<(), 
     served
 }
 
+/// Prepares the node of a cluster, and what it runs on, if the server is one.
+fn prepare_node(options: &Options, clock: &Arc<dyn Clock>) -> Result<Option<(Cluster, Runtime)>, ServeError> {
+    let Some(cluster) = &options.cluster else {
+        return Ok(None);
+    };
+    let runtime = cluster::runtime()?;
+    let node = cluster::prepare(cluster, options.auth.dev, clock.clone(), &runtime)?;
+    Ok(Some((node, runtime)))
+}
+
 /// Returns what opens the journal on the commit thread, and says in the log what it found.
 fn journal_opener(
     options: &Options,
-    disk: Arc<OsDisk>,
+    disk: Arc<dyn Disk>,
     lock: Box<dyn Lock>,
     node: Option<Cluster>,
 ) -> JournalOpener {
@@ -185,7 +196,7 @@ fn journal_opener(
 }
 
 /// Makes segments short on a small disk: what is reserved must suffice for many.
-fn fit_to_disk(journal: &mut LocalOptions, reserve_bytes: Option<u64>, disk: &OsDisk) {
+fn fit_to_disk(journal: &mut LocalOptions, reserve_bytes: Option<u64>, disk: &dyn Disk) {
     match disk.space() {
         Ok(Some(space)) => {
             let reserve = broker::reserve_bytes(reserve_bytes, space.total);
@@ -254,7 +265,12 @@ fn bind(options: &Options, port: u16) -> Result<TcpListener, ServeError> {
     bound.map_err(|source| ServeError::Bind { address, source })
 }
 
-fn broker_options(options: &Options, metrics: Arc<Metrics>, node: Option<&Cluster>) -> broker::BrokerOptions {
+fn broker_options(
+    options: &Options,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    node: Option<&Cluster>,
+) -> broker::BrokerOptions {
     broker::BrokerOptions {
         limits: match options.server.limits {
             config::Limits::Strict => broker::Limits::STRICT,
@@ -275,7 +291,7 @@ fn broker_options(options: &Options, metrics: Arc<Metrics>, node: Option<&Cluste
         snapshot_log_bytes: options.store.snapshot_log_bytes,
         cache_bytes: usize::try_from(options.store.cache_bytes).unwrap_or(usize::MAX),
         reserve_bytes: options.store.reserve_bytes,
-        clock: Arc::new(OsClock),
+        clock,
         random: Arc::new(OsRandom),
         process: Arc::new(broker::OsProcess),
         observer: Arc::new(MetricsObserver(metrics)),

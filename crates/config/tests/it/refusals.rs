@@ -63,6 +63,12 @@ fn values_out_of_range_or_form_are_refused() {
 }
 
 #[test]
+fn faults_are_for_development_alone() {
+    let process = Process::default().variable("HOLDFAST_FAULTS", "faults.toml");
+    check(&process, &["file of faults", "HOLDFAST_FAULTS", "--dev"]);
+}
+
+#[test]
 fn a_near_word_is_suggested() {
     check(
         &Process::default().flag("limits", "relax"),

@@ -11,13 +11,13 @@ use compat::{Launch, Refusal, Server, Sqs, wait_for};
 use serde_json::{Value, json};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-const SECRET: &str = "a secret of the tests that is long enough";
+pub(crate) const SECRET: &str = "a secret of the tests that is long enough";
 pub(crate) const QUEUE: &str = "jobs";
 const LEASE_SECONDS: u64 = 600;
 
 /// Returns three addresses that nobody else uses: of this process, on the loopback network. A port that was free a moment ago
 /// may be taken by an outgoing connection.
-fn own_addresses() -> [String; 3] {
+pub(crate) fn own_addresses() -> [String; 3] {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let first = NEXT.fetch_add(3, Ordering::Relaxed);
     let [high, low] = [std::process::id() / 250 % 250 + 1, std::process::id() % 250];
@@ -36,7 +36,7 @@ impl Trio {
     }
 
     /// The same, with these variables set on all nodes.
-    fn form_with(variables: &[(&str, &str)]) -> Result<Self> {
+    pub(crate) fn form_with(variables: &[(&str, &str)]) -> Result<Self> {
         Self::form_of(|_, launch| {
             let set = |launch: Launch, (name, value): &(&str, &str)| launch.variable(name, value);
             variables.iter().fold(launch, set)
