@@ -9,6 +9,7 @@ mod clients;
 mod fuzz;
 mod install;
 mod signatures;
+mod sim;
 mod step;
 mod test;
 mod tidy;
@@ -28,6 +29,8 @@ usage: cargo xtask VERB
   chaos [--minutes 5] [--seed 1]
                   three real nodes are killed, suspended, cut off, filled up and damaged while clients work
   fuzz [TARGET] [--seconds 30]    every fuzz target, or one; needs a nightly compiler, and ends with 2 without
+  sim [--seeds 200] [--from S] [--minutes M] | --seed S [--trace] | --find-bugs
+                  whole nodes on a simulated network, disk and clock, one run a seed; a planted bug needs its seed
   signatures [--count 1000000]    changed bits of signed requests, of which none may be accepted
 ";
 
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         ["signatures", options @ ..] => signatures::run(options),
+        ["sim", options @ ..] => sim::run(options),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 use tracing::{error, info};
+use types::LogIndex;
 
 use crate::inbox::KICK_REQUESTS;
 use crate::turn::{Committer, Shared};
@@ -25,6 +26,8 @@ const QUICK_SYNC: Duration = Duration::from_millis(1);
 /// How much later than needed the commit thread may wake for a timer before it is told.
 const TIMER_SLACK: Duration = Duration::from_millis(5);
 
+/// How long a task lets others go on between two turns: on one thread nothing else happens meanwhile.
+const TASK_PAUSE: Duration = Duration::from_millis(1);
 /// How often the reactor looks for more work before a commit, at most: it may never run out.
 const YIELDS_MAX: usize = 8;
 
@@ -94,6 +97,30 @@ impl Driven {
 impl Shared {
     /// Serves until the inbox is closed and what it held is answered: the commit thread.
     pub(crate) fn run(self: &Arc<Self>, committer: Committer) {
+        let mut sleep = self.begin(committer);
+        loop {
+            let is_closed = self.inbox.sleep(sleep);
+            let Some(next) = self.take_turns(is_closed, usize::MAX) else {
+                return;
+            };
+            sleep = next;
+        }
+    }
+
+    /// The same as a task, on a runtime that has one thread for everything.
+    pub(crate) async fn run_as_task(self: &Arc<Self>, committer: Committer) {
+        let mut sleep = self.begin(committer);
+        loop {
+            let is_closed = self.inbox.wait(sleep.max(TASK_PAUSE)).await;
+            let Some(next) = self.take_turns(is_closed, 1) else {
+                return;
+            };
+            sleep = next;
+        }
+    }
+
+    /// Takes over, and returns how long to sleep at most.
+    fn begin(&self, committer: Committer) -> Duration {
         let mut sleep = committer.sleep();
         if committer.commits_by_itself() {
             // Nobody waits for a sync, so a reactor has nothing to gain.
@@ -106,23 +133,39 @@ impl Shared {
             armed: self.options.clock.monotonic() + sleep,
             average_sync: Duration::ZERO,
         });
-        loop {
-            let is_closed = self.inbox.sleep(sleep);
-            let mut guard = self.driven();
-            if is_closed && let Some(mut driven) = guard.take() {
-                // Out of reach of the reactors: these are the last turns.
-                drop(guard);
-                driven.committer.end();
-                return;
-            }
-            let Some(driven) = guard.as_mut() else { return };
-            driven.take_turn(self);
-            while driven.committer.is_due() {
-                driven.take_turn(self);
-            }
-            sleep = driven.committer.sleep();
-            driven.armed = self.options.clock.monotonic() + sleep;
+        sleep
+    }
+
+    /// Takes turns while they are due, and returns how long to sleep then; none after the last turns.
+    fn take_turns(&self, is_closed: bool, turns_max: usize) -> Option<Duration> {
+        let mut guard = self.driven();
+        if is_closed && let Some(mut driven) = guard.take() {
+            // Out of reach of the reactors: these are the last turns.
+            drop(guard);
+            driven.committer.end();
+            return None;
         }
+        let driven = guard.as_mut()?;
+        driven.take_turn(self);
+        let mut turns = 1;
+        while turns < turns_max && driven.committer.is_due() {
+            driven.take_turn(self);
+            turns += 1;
+        }
+        let sleep = match driven.committer.is_due() {
+            true => Duration::ZERO,
+            false => driven.committer.sleep(),
+        };
+        driven.armed = self.options.clock.monotonic() + sleep;
+        Some(sleep)
+    }
+
+    /// Returns the last applied entry and the hash of the state then; none before the first turn and after the last.
+    pub(crate) fn state_hash(&self) -> Option<(LogIndex, u64)> {
+        let guard = self.drivers.committer.lock();
+        let guard = guard.unwrap_or_else(PoisonError::into_inner);
+        let owner = &guard.as_ref()?.committer.owner;
+        Some((owner.index(), owner.partition().state_hash()))
     }
 
     /// Starts a commit whenever requests wait and the reactor has run out of other work. Runs as a task of the reactors.

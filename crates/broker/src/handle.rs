@@ -12,11 +12,12 @@ use std::time::Duration;
 use journal::JournalError;
 use queue_core::{AttributeChange, EnqueueEntry, Enqueued, Handle, MoveTask, QueueError, TaskId};
 use tokio::sync::oneshot;
-use types::{MessageId, QueueKey, QueueName, TenantId, WallTime};
+use types::{LogIndex, MessageId, QueueKey, QueueName, TenantId, WallTime};
 
 use crate::budget::Reserved;
 use crate::fetch::{Fetched, fetch};
 use crate::inbox::Refusal;
+use crate::process::Work;
 use crate::progress::Progress;
 use crate::request::{
     Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, Taken, WaiterId,
@@ -115,6 +116,31 @@ impl Broker {
         };
         let thread = std::thread::Builder::new().name("commit".to_owned()).spawn(run)?;
         Ok((broker, thread))
+    }
+
+    /// Opens the journal at once, and returns the commit turns as work for a runtime that has one thread for everything,
+    /// as a simulation has. Each of its requests has to kick.
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be opened.
+    pub fn open_as_task(options: BrokerOptions, opener: JournalOpener) -> Result<(Self, Work), JournalError> {
+        let shared = Arc::new(Shared::new(options));
+        let broker = Self {
+            shared: shared.clone(),
+            last_waiter: Arc::default(),
+        };
+        let service = Service(shared);
+        let committer = Committer::open(service.0.clone(), opener)?;
+        service.0.advance(Status::Serving);
+        let work = async move { service.0.run_as_task(committer).await };
+        Ok((broker, Box::pin(work)))
+    }
+
+    /// Returns the last applied entry and the hash of the state then, if the owner is there: for tests, since it goes
+    /// through the whole state.
+    pub fn state_hash(&self) -> Option<(LogIndex, u64)> {
+        self.shared.state_hash()
     }
 
     /// Returns what the broker is doing.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use journal::{JournalError, Prepared, SnapshotReceipt, SnapshotSink};
 use queue_core::{Command, PartitionSnapshot};
@@ -77,8 +77,8 @@ pub(crate) struct House {
     snapshot_bytes: u64,
     /// In monotonic time; until then nothing is begun.
     from: Duration,
-    /// When the last record was written, until the log is sealed.
-    unsealed_since: Option<Instant>,
+    /// When the last record was written, in monotonic time, until the log is sealed.
+    unsealed_since: Option<Duration>,
     is_evacuating: bool,
     is_hashing: bool,
     /// Contents written by the evacuation that is under way.
@@ -109,15 +109,15 @@ impl House {
     }
 
     /// Hears that something was written to the log.
-    pub(crate) fn written(&mut self) {
-        self.unsealed_since = Some(Instant::now());
+    pub(crate) fn written(&mut self, now: Duration) {
+        self.unsealed_since = Some(now);
     }
 
     /// How long the commit thread may sleep.
     pub(crate) fn sleep(&self, now: Duration) -> Option<Duration> {
         let seal = self
             .unsealed_since
-            .map(|since| SEAL_AFTER.saturating_sub(since.elapsed()));
+            .map(|since| (since + SEAL_AFTER).saturating_sub(now));
         let pause = Some(self.from).filter(|from| *from > now).map(|from| from - now);
         let room = self.room.sleep(now);
         seal.into_iter().chain(pause).chain(room).min()
@@ -152,7 +152,8 @@ impl Committer {
             }
         }
         let has_looked = self.look_for_room();
-        if self.shared.options.clock.monotonic() >= self.house.from {
+        let now = self.shared.options.clock.monotonic();
+        if now >= self.house.from {
             self.prepare();
             if self.is_log_long() || (has_looked && self.is_snapshot_worthwhile()) {
                 self.begin_snapshot()?;
@@ -165,7 +166,7 @@ impl Committer {
         if self
             .house
             .unsealed_since
-            .is_some_and(|since| since.elapsed() >= SEAL_AFTER)
+            .is_some_and(|since| now >= since + SEAL_AFTER)
         {
             self.journal.seal()?;
             self.house.unsealed_since = None;
@@ -228,7 +229,8 @@ impl Committer {
         if self.house.is_snapshot_running || self.owner.index().0 == 0 {
             return Ok(());
         }
-        let began = Instant::now();
+        let clock = Arc::clone(&self.shared.options.clock);
+        let began = clock.monotonic();
         let mut sink = match self
             .journal
             .begin_snapshot(self.owner.index(), &self.owner.contents.segments())
@@ -239,16 +241,22 @@ impl Committer {
                 self.pause_house();
                 return Ok(());
             }
-            Err(failure) => return Err(failure),
+            Err(failure @ JournalError::SyncFailed { .. }) => return Err(failure),
+            Err(failure) => {
+                warn!(error = %failure, "a snapshot cannot begin; the log is kept and it is tried again");
+                self.pause_house();
+                return Ok(());
+            }
         };
         let (wall, (state, contents)) = (self.owner.last_wall(), self.owner.snapshot());
-        self.shared.options.observer.snapshot_begun(began.elapsed());
+        let held = clock.monotonic().saturating_sub(began);
+        self.shared.options.observer.snapshot_begun(held);
         self.house.is_snapshot_running = self.spawn("journal-snapshot", move || {
-            let started = Instant::now();
+            let started = clock.monotonic();
             let result = store_snapshot(&mut *sink, wall, &state, &contents).and_then(|()| sink.finish());
             Finished::Snapshot {
                 result,
-                seconds: started.elapsed().as_secs_f64(),
+                seconds: clock.monotonic().saturating_sub(started).as_secs_f64(),
             }
         });
         // Once in a while is enough, and a snapshot stands for so much work anyway.
@@ -394,7 +402,8 @@ impl Committer {
             return Ok(());
         };
         self.owner.copied(&self.copies, place);
-        self.house.written();
+        let now = self.shared.options.clock.monotonic();
+        self.house.written(now);
         self.shared.options.observer.copied(self.copies.len() as u64);
         Ok(())
     }
@@ -406,10 +415,10 @@ impl Committer {
             finished: self.house.finished.0.clone(),
             result: Finished::Lost,
         };
-        let run = move || hand_back.fill(work());
+        let run = async move { hand_back.fill(work()) };
         // One that could not be started hands back that it is lost.
         self.house.running += 1;
-        let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let started = self.shared.options.process.spawn(name, Box::pin(run));
         if let Err(failure) = &started {
             warn!(error = %failure, name, "a thread could not be started");
         }

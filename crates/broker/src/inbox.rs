@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use queue_core::AttributeChange;
 
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::request::{Input, Request};
 
@@ -57,6 +58,8 @@ impl<R> State<R> {
 pub(crate) struct Inbox<R> {
     state: Mutex<State<R>>,
     kicked: Condvar,
+    /// Hears the same as a task.
+    kicked_task: Notify,
     /// Hears when the first request of a batch comes.
     first: Notify,
     /// Whether `inputs` is not empty.
@@ -84,6 +87,7 @@ impl<R> Inbox<R> {
         Self {
             state: Mutex::new(state),
             kicked: Condvar::new(),
+            kicked_task: Notify::new(),
             first: Notify::new(),
             has_inputs: AtomicBool::new(false),
             limits,
@@ -146,6 +150,7 @@ impl<R> Inbox<R> {
         if !std::mem::replace(&mut state.is_kicked, true) {
             drop(state);
             self.kicked.notify_one();
+            self.kicked_task.notify_one();
         }
     }
 
@@ -168,6 +173,21 @@ impl<R> Inbox<R> {
         state.is_closed
     }
 
+    /// Waits like [`Inbox::sleep`], as a task.
+    pub(crate) async fn wait(&self, longest: Duration) -> bool {
+        let is_awake = {
+            let state = self.lock();
+            state.is_kicked || state.is_closed
+        };
+        if !is_awake {
+            // Its end or a kick, whichever comes first.
+            drop(timeout(longest, self.kicked_task.notified()).await);
+        }
+        let mut state = self.lock();
+        state.is_kicked = false;
+        state.is_closed
+    }
+
     /// Swaps what waits into `inputs`.
     pub(crate) fn take(&self, inputs: &mut Vec<Input<R>>) {
         debug_assert!(inputs.is_empty(), "the last batch was taken whole");
@@ -181,6 +201,7 @@ impl<R> Inbox<R> {
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.kicked.notify_all();
+        self.kicked_task.notify_one();
     }
 
     /// Whether every further request is refused.

@@ -202,7 +202,7 @@ impl Committer {
         }
         self.events = events;
         if is_written {
-            self.house.written();
+            self.house.written(now.monotonic);
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::inbox::{Inbox, InboxLimits};
 use crate::observer::Observer;
 use crate::owner::{Limits, Now, Owner, Turn};
 use crate::policies::Policies;
+use crate::process::Process;
 use crate::progress::Progress;
 use crate::random::Random;
 use crate::replay::{Recovered, recover};
@@ -66,6 +67,8 @@ pub struct BrokerOptions {
     pub clock: Arc<dyn Clock>,
     /// Random bytes.
     pub random: Arc<dyn Random>,
+    /// The process that this is.
+    pub process: Arc<dyn Process>,
     /// Who counts.
     pub observer: Arc<dyn Observer>,
     /// The way to the node that leads; none if this one is alone.
@@ -292,7 +295,7 @@ impl Committer {
     pub(crate) fn survive(&self, worked: Result<(), JournalError>) {
         if let Err(failure) = worked {
             error!(error = %failure, "the journal has failed: aborting, so that nothing is answered on top of it");
-            std::process::abort();
+            self.shared.options.process.abort();
         }
     }
 
@@ -363,7 +366,8 @@ impl Committer {
                 return Ok(());
             };
             self.owner.copied(&self.copies, place);
-            self.house.written();
+            let now = self.shared.options.clock.monotonic();
+            self.house.written(now);
         }
         Ok(())
     }

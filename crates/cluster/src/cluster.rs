@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use broker::{Broker, Checkpoint, Clock, ForwardError, Forwarding, Leader, Random};
+use broker::{Broker, Checkpoint, Clock, ForwardError, Forwarding, Leader, Process, Random};
 use bytes::Bytes;
 use journal::{Disk, JournalError, LocalOptions, Lock, ReplicatedLog, RestoreSnapshot, Space};
 use tokio::runtime::Handle;
@@ -56,6 +56,8 @@ pub struct Settings {
     pub election_silence: ElectionSilence,
     /// How long a batch may take to reach a quorum before its outcome counts as unknown.
     pub replicate_timeout: Duration,
+    /// Entries that stay in the log behind a snapshot, for followers that are a little behind.
+    pub entries_kept: u64,
     /// Whether tests may turn clocks through requests of other nodes.
     pub may_move_clock: bool,
 }
@@ -69,6 +71,8 @@ pub struct World {
     pub random: Arc<dyn Random>,
     /// The clocks.
     pub clock: Arc<dyn Clock>,
+    /// The process: what writes the log runs on a thread of it.
+    pub process: Arc<dyn Process>,
     /// Where everything runs that is not the owner's.
     pub runtime: Handle,
 }
@@ -145,6 +149,7 @@ impl Cluster {
             fresh_id: u64::from_le_bytes(fresh_id),
             election_silence: self.0.settings.election_silence,
             replicate_timeout: self.0.settings.replicate_timeout,
+            entries_kept: self.0.settings.entries_kept,
         };
         let runtime = &self.0.world.runtime;
         let (node, journal) = Node::start(
@@ -152,6 +157,7 @@ impl Cluster {
             log,
             recovery.copies,
             Arc::new(self.clone()),
+            Arc::clone(&self.0.world.process),
             runtime,
         )?;
         let identity = Identity {

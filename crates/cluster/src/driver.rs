@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use journal::{
     Counters, Epoch, Event, File, Journal, JournalError, Kept, Place, Preparation, Prepared, ProposeError,
     Replay, SnapshotReceipt, SnapshotSink, Source, Space, StoredCopies, Ticket, Waker,
@@ -433,9 +434,12 @@ impl Journal for ClusterJournal {
         };
         let (responder, outcome) = ProgressResponder::complete_only();
         let write = self.raft.write(batch).with_leader(leader).responder(responder);
+        let mut write = Box::pin(async { write.await });
         // Ready at once, unless very much waits for Raft already.
-        self.runtime
-            .block_on(async { write.await })
+        write
+            .as_mut()
+            .now_or_never()
+            .unwrap_or_else(|| self.runtime.block_on(write))
             .map_err(|error| ProposeError::Journal(failed("propose to", error)))?;
         let deliveries = Arc::clone(&self.deliveries);
         self.runtime.spawn(async move {

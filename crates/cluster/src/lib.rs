@@ -20,5 +20,5 @@ mod room;
 pub use admin::{Change, ChangeError, Report, Surveyed};
 pub use cluster::{Cluster, OpenError, Settings, World};
 pub use driver::ClusterJournal;
-pub use node::{ElectionSilence, Node, NodeError, NodeOptions, Role, View};
+pub use node::{ENTRIES_KEPT, ElectionSilence, Node, NodeError, NodeOptions, Role, View};
 pub use raft::network::{CallError, Calling, Kind, Peers};

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::Process;
 use bytes::Bytes;
 use journal::{ReplicatedLog, StoredCopies};
 use openraft::async_runtime::instant::Instant as _;
@@ -24,11 +25,13 @@ use crate::raft::sync::Inbound;
 use crate::raft::types::{Member, Raft};
 
 /// Entries that stay in the log behind a snapshot, for followers that are a little behind.
-const ENTRIES_KEPT: u64 = 1_024;
+pub const ENTRIES_KEPT: u64 = 1_024;
 /// Most entries of one request; their bytes are limited as well.
 const APPEND_ENTRIES_MAX: u64 = 256;
 /// A leader looks so many times in a lease whether it still has a quorum behind it, and proposals are late.
 const LOOKS_PER_LEASE: u32 = 8;
+/// A leader completes a change of voters that is half done for so many looks: whoever began it is gone.
+const LOOKS_AT_JOINT: u32 = 20;
 /// The lease of a node that alone has a vote: nobody else can be elected.
 const ALONE: Duration = Duration::from_secs(3_600);
 
@@ -67,6 +70,8 @@ pub struct NodeOptions {
     pub election_silence: ElectionSilence,
     /// How long a batch may take to reach a quorum before its outcome counts as unknown.
     pub replicate_timeout: Duration,
+    /// Entries that stay in the log behind a snapshot: usually [`ENTRIES_KEPT`].
+    pub entries_kept: u64,
 }
 
 /// Why a node could not do what was asked of it.
@@ -139,7 +144,7 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// Starts a node on the log that it has, in `runtime`; `copies` are those that opening the log found. The journal is for
+    /// Starts a node on the log that it has, in `process` and `runtime`; `copies` are those that opening the log found. The journal is for
     /// the owner, who has the state of the log's snapshot. Blocks until Raft has read the log, so it must not be called on
     /// a thread of a runtime.
     pub fn start(
@@ -147,10 +152,11 @@ impl Node {
         mut log: ReplicatedLog,
         copies: Vec<StoredCopies>,
         peers: Arc<dyn Peers>,
+        process: Arc<dyn Process>,
         runtime: &Handle,
     ) -> Result<(Self, ClusterJournal), NodeError> {
         let (min, max) = options.election_silence.timeouts();
-        let config = Arc::new(config(min, max)?);
+        let config = Arc::new(config(min, max, options.entries_kept)?);
         let deliveries = Arc::new(Deliveries::default());
         let office = Arc::new(Office::default());
         let mark = match Mark::decode(log.mark()).map_err(io::Error::from)? {
@@ -169,10 +175,10 @@ impl Node {
         };
         let snapshot = log.snapshot().cloned();
         let snapshot = snapshot.as_ref();
-        let (store, _writer) = LogStore::start(log, mark)?;
+        let store = LogStore::start(log, mark, process)?;
         let id = mark.node;
         let shared = Arc::clone(store.shared());
-        let machine = Machine::new(Arc::clone(&shared), Arc::clone(&deliveries), id, snapshot)?;
+        let machine = Machine::new(store.clone(), Arc::clone(&deliveries), id, snapshot)?;
         let network = Network {
             peers,
             store: Arc::clone(&shared),
@@ -314,7 +320,7 @@ impl Node {
     }
 }
 
-fn config(min: Duration, max: Duration) -> Result<Config, NodeError> {
+fn config(min: Duration, max: Duration, entries_kept: u64) -> Result<Config, NodeError> {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let config = Config {
         cluster_name: "holdfast".to_owned(),
@@ -324,7 +330,7 @@ fn config(min: Duration, max: Duration) -> Result<Config, NodeError> {
         enable_pre_vote: Some(true),
         // The owner makes them, by the bytes of the log.
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: ENTRIES_KEPT,
+        max_in_snapshot_log_to_keep: entries_kept,
         max_payload_entries: APPEND_ENTRIES_MAX,
         // Only what is no longer in the log is sent as a whole state.
         replication_lag_threshold: u64::MAX,
@@ -354,6 +360,7 @@ impl Watcher {
         let mut server = self.raft.server_metrics();
         let mut interval = tokio::time::interval(self.lease / LOOKS_PER_LEASE);
         let mut last = None;
+        let mut joint_for = 0;
         loop {
             tokio::select! {
                 changed = server.changed() => if changed.is_err() { break },
@@ -362,7 +369,10 @@ impl Watcher {
             let metrics = self.raft.metrics();
             let (leads, leader, rest) = {
                 let metrics = metrics.borrow_watched();
-                let leads = (metrics.state == ServerState::Leader).then_some(metrics.current_term);
+                // One that takes its own vote away hands over by itself, whatever the lease says.
+                let has_vote = metrics.membership_config.voter_ids().any(|id| id == metrics.id);
+                let leads = metrics.state == ServerState::Leader && has_vote;
+                let leads = leads.then_some(metrics.current_term);
                 let is_alone = metrics.membership_config.voter_ids().eq([metrics.id]);
                 let acked = metrics.last_quorum_acked.as_ref();
                 let rest = acked.map(|acked| self.lease.saturating_sub(acked.elapsed()));
@@ -376,6 +386,14 @@ impl Watcher {
             self.office.set(leads, lease_until);
             self.office.set_leader(leader);
             let term = self.office.term(Instant::now());
+            joint_for = match self.half_changed() {
+                Some(voters) if term.is_some() && joint_for >= LOOKS_AT_JOINT => {
+                    self.complete(voters);
+                    0
+                }
+                Some(_) if term.is_some() => joint_for + 1,
+                Some(_) | None => 0,
+            };
             if term != last {
                 match (term, last) {
                     (Some(term), _) => info!(term, "this node leads the cluster"),
@@ -391,5 +409,24 @@ impl Watcher {
         }
         self.office.set(None, None);
         self.deliveries.wake();
+    }
+
+    /// Returns the voters that are to be, while those before them have a say too.
+    fn half_changed(&self) -> Option<BTreeSet<u64>> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let configs = metrics.membership_config.membership().get_joint_config();
+        configs.last().filter(|_| configs.len() > 1).cloned()
+    }
+
+    fn complete(&self, voters: BTreeSet<u64>) {
+        info!(?voters, "completing a change of voters that was left half done");
+        let raft = self.raft.clone();
+        tokio::spawn(async move {
+            if let Err(error) = raft.change_membership(voters, false).await {
+                // It is tried again as long as it is half done.
+                info!(%error, "the change of voters is not complete yet");
+            }
+        });
     }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::cluster::link::{Secret, Security, Tcp, Tls};
-use ::cluster::{Change, ChangeError, Cluster, ElectionSilence, OpenError, Role, Settings, World};
-use broker::{Clock, OsRandom, Recovered};
+use ::cluster::{
+    Change, ChangeError, Cluster, ENTRIES_KEPT, ElectionSilence, OpenError, Role, Settings, World,
+};
+use broker::{Clock, OsProcess, OsRandom, Recovered};
 use config::{ClusterOptions, ClusterSecurity};
 use http::StatusCode;
 use journal::{
@@ -53,12 +55,14 @@ pub(crate) fn prepare(
             high: options.election_silence.high,
         },
         replicate_timeout: options.replicate_timeout,
+        entries_kept: ENTRIES_KEPT,
         may_move_clock: is_dev,
     };
     let world = World {
         network: Arc::new(Tcp),
         random: Arc::new(OsRandom),
         clock,
+        process: Arc::new(OsProcess),
         runtime: runtime.handle().clone(),
     };
     Ok(Cluster::new(settings, world))

@@ -293,6 +293,7 @@ fn broker_options(
         reserve_bytes: options.store.reserve_bytes,
         clock,
         random: Arc::new(OsRandom),
+        process: Arc::new(broker::OsProcess),
         observer: Arc::new(MetricsObserver(metrics)),
         leader: node.map(|node| Arc::new(node.clone()) as Arc<dyn Leader>),
     }

@@ -111,6 +111,7 @@ async fn a_commit_thread_that_breaks_down_leaves_nobody_waiting(driver: Driver) 
     let parked = tokio::spawn(served.receive(20));
     until("it is parked", || served.counts.now().parked == 1).await;
     // From here on the commit thread has nothing to wake for but the end of that wait.
+    served.clock.advance(Duration::from_secs(1));
     until("the log is sealed", || served.gate.sealed() > 0).await;
     served.gate.break_down();
     let answer = tokio::time::timeout(Duration::from_secs(10), served.send("m")).await;

@@ -191,6 +191,7 @@ fn options() -> BrokerOptions {
         reserve_bytes: None,
         clock: std::sync::Arc::new(OsClock),
         random: std::sync::Arc::new(OsRandom),
+        process: std::sync::Arc::new(broker::OsProcess),
         observer: std::sync::Arc::new(NoObserver),
         leader: None,
     }

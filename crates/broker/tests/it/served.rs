@@ -96,6 +96,7 @@ impl Served {
             },
             // A second process must not draw the keys of the first one again.
             random: Arc::new(SeededRandom::new(disk.nonce().unwrap())),
+            process: Arc::new(broker::OsProcess),
             observer: counts.clone(),
             leader: None,
         };

@@ -194,6 +194,7 @@ impl SharedLog {
             reserve_bytes: None,
             clock: Arc::new(OsClock),
             random: Arc::new(SeededRandom::new(node as u64)),
+            process: Arc::new(broker::OsProcess),
             observer: counts.clone(),
             leader: Some(Arc::new(Way {
                 node,

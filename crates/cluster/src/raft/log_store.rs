@@ -1,6 +1,6 @@
 //! openraft's log in the journal's segments.
 //!
-//! One thread writes: entries, votes, truncations and purges in the order in which they were asked for, as many as wait
+//! One worker writes, on a thread of its own: entries, votes, truncations and purges in the order in which they were asked for, as many as wait
 //! with one sync, and reports each done in that order. An entry can be read at once, from memory, and counts as stored when
 //! its sync is done.
 
@@ -8,16 +8,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use broker::Process;
 use bytes::Bytes;
 use journal::{EntryKind, JournalError, LogReader, NewEntry, Place, ReplicatedLog, SnapshotReceipt, Ticket};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
 use tracing::{error, info, warn};
 use types::LogIndex;
 
@@ -39,6 +41,8 @@ enum Write {
     Mark(Mark, oneshot::Sender<()>),
     Truncate(LogIndex, oneshot::Sender<()>),
     Purge(LogIndex, oneshot::Sender<()>),
+    /// A received state takes the place of this node's.
+    Install(SnapshotReceipt, oneshot::Sender<()>),
 }
 
 /// Entries that lie in memory: the last ones, without a gap.
@@ -76,6 +80,13 @@ impl Recent {
         self.unwritten = self.unwritten.min(next);
     }
 
+    /// Forgets the entries before this one.
+    fn forget_before(&mut self, first: u64) {
+        while let Some(entry) = self.entries.pop_front_if(|entry| entry.log_id.index < first) {
+            self.bytes -= bytes_of(&entry);
+        }
+    }
+
     /// Forgets what can be read from the segments, from the oldest on, until the rest fits.
     fn trim(&mut self) {
         let (unwritten, mut bytes) = (self.unwritten, self.bytes);
@@ -105,8 +116,13 @@ pub(crate) struct Shared {
     log: Mutex<ReplicatedLog>,
     reader: LogReader,
     recent: Mutex<Recent>,
+    /// Hears when more can be read from the segments.
+    written: Notify,
+    /// The last entry, as the journal counts, that the owner has or is about to get.
+    applied: AtomicU64,
     mark: Mutex<Mark>,
     own: Mutex<Own>,
+    process: Arc<dyn Process>,
 }
 
 impl Debug for Shared {
@@ -125,35 +141,58 @@ impl Shared {
         &self.reader
     }
 
+    /// Returns the process that writes the log.
+    pub(crate) fn process(&self) -> &Arc<dyn Process> {
+        &self.process
+    }
+
     /// Returns the vote of this node.
     pub(crate) fn vote(&self) -> Option<Vote> {
         lock(&self.mark).vote
     }
 
-    /// Makes a received state that of this node: the log begins behind it, unless it holds that very entry.
-    pub(crate) fn install(&self, receipt: &SnapshotReceipt) -> Result<(), JournalError> {
-        let mut log = lock(&self.log);
+    /// The log begins behind a received state, unless it holds that very entry.
+    fn install(&self, log: &mut ReplicatedLog, receipt: &SnapshotReceipt) -> Result<(), JournalError> {
         log.install_snapshot(receipt)?;
-        let last = log.last_id();
-        drop(log);
+        let last = log.last_id().index.0;
         let mut recent = lock(&self.recent);
-        if recent
-            .entries
-            .back()
-            .is_some_and(|entry| to_journal(entry.log_id) != last)
-        {
-            *recent = Recent {
-                unwritten: last.index.0,
-                ..Recent::default()
-            };
+        // What waits to be written behind it was asked for later, and goes on.
+        if recent.first_index().is_some_and(|first| first < last) {
+            recent.forget_before(last);
         }
+        recent.unwritten = recent.unwritten.max(last);
         Ok(())
+    }
+
+    /// Takes note that the owner has what an entry comes to, or is about to.
+    pub(crate) fn set_applied(&self, index: LogIndex) {
+        self.applied.store(index.0, Ordering::Release);
+    }
+
+    /// Returns the last entry that the owner has or is about to get.
+    pub(crate) fn applied(&self) -> LogIndex {
+        LogIndex(self.applied.load(Ordering::Acquire))
     }
 
     /// Takes note that an entry is committed. Returns the proposal that it was on this node.
     pub(crate) fn committed(&self, id: LogId) -> Option<Ticket> {
         let (proposed, ticket) = lock(&self.own).0.remove(&id.index)?;
         (proposed == id).then_some(ticket)
+    }
+
+    /// Waits until an entry can be read from the segments. An entry may be committed before this node has written it; its
+    /// place is known only then, and no snapshot can be made of it before.
+    pub(crate) async fn written(&self, index: u64) {
+        let mut written = pin!(self.written.notified());
+        loop {
+            // Listens before it looks, so that nothing is missed in between.
+            written.as_mut().enable();
+            if index < lock(&self.recent).unwritten {
+                return;
+            }
+            written.as_mut().await;
+            written.set(self.written.notified());
+        }
     }
 
     fn entry(&self, index: u64) -> io::Result<Option<Entry>> {
@@ -199,12 +238,12 @@ fn entry_of(stored: journal::StoredEntry) -> io::Result<Entry> {
 #[derive(Debug, Clone)]
 pub(crate) struct LogStore {
     shared: Arc<Shared>,
-    writes: Sender<Write>,
+    writes: UnboundedSender<Write>,
 }
 
 impl LogStore {
     /// Starts the writer. It ends when every clone of the store is gone.
-    pub(crate) fn start(log: ReplicatedLog, mark: Mark) -> io::Result<(Self, JoinHandle<()>)> {
+    pub(crate) fn start(log: ReplicatedLog, mark: Mark, process: Arc<dyn Process>) -> io::Result<Self> {
         let reader = log.reader();
         let unwritten = log.last_id().index.0;
         let shared = Arc::new(Shared {
@@ -214,15 +253,16 @@ impl LogStore {
                 unwritten,
                 ..Recent::default()
             }),
+            written: Notify::new(),
+            applied: AtomicU64::new(0),
             mark: Mutex::new(mark),
             own: Mutex::default(),
+            process,
         });
-        let (writes, asked) = mpsc::channel();
+        let (writes, asked) = unbounded_channel();
         let writer = Writer(Arc::clone(&shared));
-        let thread = std::thread::Builder::new()
-            .name("raft-log".to_owned())
-            .spawn(move || writer.run(&asked))?;
-        Ok((Self { shared, writes }, thread))
+        shared.process.spawn("raft-log", Box::pin(writer.run(asked)))?;
+        Ok(Self { shared, writes })
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -249,6 +289,11 @@ impl LogStore {
             self.ask(Write::Mark(*mark, done))?;
         }
         heard.await.map_err(|_| writer_gone())
+    }
+
+    /// Makes a received state that of this node, after everything that was asked for before.
+    pub(crate) async fn install(&self, receipt: SnapshotReceipt) -> io::Result<()> {
+        self.ask_and_wait(|done| Write::Install(receipt, done)).await
     }
 
     fn ask(&self, write: Write) -> io::Result<()> {
@@ -350,17 +395,17 @@ impl RaftLogStorage<Types> for LogStore {
     }
 }
 
-/// The thread that writes.
+/// The worker that writes.
 struct Writer(Arc<Shared>);
 
 impl Writer {
-    fn run(&self, asked: &Receiver<Write>) {
-        while let Ok(first) = asked.recv() {
-            let rest = asked.try_iter().take(BATCH_MAX - 1);
+    async fn run(self, mut asked: UnboundedReceiver<Write>) {
+        while let Some(first) = asked.recv().await {
+            let rest = std::iter::from_fn(|| asked.try_recv().ok()).take(BATCH_MAX - 1);
             let batch: Vec<Write> = std::iter::once(first).chain(rest).collect();
             if let Err(failure) = self.write(&batch) {
                 error!(error = %failure, "the log has failed: aborting, so that nothing counts that may not be stored");
-                std::process::abort();
+                self.0.process.abort();
             }
             batch.into_iter().for_each(report);
         }
@@ -376,6 +421,7 @@ impl Writer {
                 Write::Mark(mark, _) => log.set_mark(&mark.encode()),
                 Write::Truncate(index, _) => log.truncate_after(*index),
                 Write::Purge(index, _) => log.purge(*index),
+                Write::Install(receipt, _) => self.0.install(log, receipt),
             })?;
             if let Write::Append(entries, _) = write
                 && let Some(last) = entries.last()
@@ -383,6 +429,8 @@ impl Writer {
                 let mut recent = lock(&self.0.recent);
                 recent.unwritten = last.log_id.index + 1;
                 recent.trim();
+                drop(recent);
+                self.0.written.notify_waiters();
             }
         }
         if !needs_sync {
@@ -445,7 +493,9 @@ fn report(write: Write) {
     match write {
         Write::Append(_, callback) => callback.io_completed(Ok(())),
         // Who no longer waits is on its way out.
-        Write::Mark(_, done) | Write::Truncate(_, done) | Write::Purge(_, done) => drop(done.send(())),
+        Write::Mark(_, done) | Write::Truncate(_, done) | Write::Purge(_, done) | Write::Install(_, done) => {
+            done.send(()).unwrap_or_default()
+        }
     }
 }
 

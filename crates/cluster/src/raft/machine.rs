@@ -10,7 +10,7 @@ use openraft::{OptionalSend, RaftSnapshotBuilder};
 use types::{LogIndex, Term};
 
 use super::codec::{decode_stored_membership, encode_stored_membership};
-use super::log_store;
+use super::log_store::LogStore;
 use super::types::{
     LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, Types, from_journal, journal_index,
 };
@@ -28,7 +28,7 @@ pub(crate) enum SnapshotData {
 /// The state machine.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    store: Arc<log_store::Shared>,
+    store: LogStore,
     deliveries: Arc<Deliveries>,
     node: u64,
     applied: Option<LogId>,
@@ -38,7 +38,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// Begins after the snapshot that the owner began with.
     pub(crate) fn new(
-        store: Arc<log_store::Shared>,
+        store: LogStore,
         deliveries: Arc<Deliveries>,
         node: u64,
         snapshot: Option<&RaftSnapshot>,
@@ -49,6 +49,8 @@ impl Machine {
         };
         let applied = snapshot.and_then(|snapshot| from_journal(snapshot.id));
         deliveries.member(LogIndex(0), encode_stored_membership(&membership));
+        let index = applied.map_or(LogIndex(0), |id| journal_index(id.index));
+        store.shared().set_applied(index);
         Ok(Self {
             store,
             deliveries,
@@ -59,7 +61,7 @@ impl Machine {
     }
 
     fn current(&self) -> io::Result<Option<Snapshot>> {
-        let log = self.store.log();
+        let log = self.store.shared().log();
         let Some(snapshot) = log.snapshot() else {
             return Ok(None);
         };
@@ -93,7 +95,8 @@ impl RaftStateMachine<Types> for Machine {
             if id.leader_id.node_id == self.node {
                 self.deliveries.reigned(id.leader_id.term);
             }
-            let own = self.store.committed(id);
+            self.store.shared().set_applied(index);
+            let own = self.store.shared().committed(id);
             match entry.payload {
                 Payload::Blank => {}
                 Payload::Membership(membership) => {
@@ -102,7 +105,8 @@ impl RaftStateMachine<Types> for Machine {
                         .member(index, encode_stored_membership(&self.membership));
                 }
                 Payload::Normal(batch) => {
-                    let place = self.store.reader().place(index);
+                    self.store.shared().written(id.index).await;
+                    let place = self.store.shared().reader().place(index);
                     let delivery = Delivery::Entry {
                         index,
                         term: Term(id.leader_id.term),
@@ -141,10 +145,11 @@ impl RaftStateMachine<Types> for Machine {
             // A start offers the stored snapshot again; the owner has read it already.
             return Ok(());
         };
-        self.store.install(&receipt).map_err(io::Error::other)?;
+        let index = meta.last_log_id.map_or(LogIndex(0), |id| journal_index(id.index));
+        self.store.install(receipt).await?;
+        self.store.shared().set_applied(index);
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
-        let index = meta.last_log_id.map_or(LogIndex(0), |id| journal_index(id.index));
         self.deliveries
             .member(index, encode_stored_membership(&self.membership));
         self.deliveries.push(Delivery::Replaced { index }).await;

@@ -7,11 +7,14 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use broker::Process;
 use bytes::{BufMut, Bytes, BytesMut};
 use journal::{RaftSnapshot, SnapshotSink};
 use openraft::errors::{NetworkError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::raft::SnapshotResponse;
+use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use tracing::info;
 
 use super::codec::{self, SyncBegin};
@@ -47,8 +50,17 @@ impl Write for Pieces {
         if piece.is_empty() {
             Ok(())
         } else {
-            self.out.blocking_send(piece).map_err(gone)
+            send_piece(&self.out, piece).map_err(gone)
         }
+    }
+}
+
+/// Waits while as many pieces wait as may.
+fn send_piece(out: &Sender<Bytes>, piece: Bytes) -> Result<(), SendError<Bytes>> {
+    match out.try_send(piece) {
+        Ok(()) => Ok(()),
+        Err(TrySendError::Closed(piece)) => Err(SendError(piece)),
+        Err(TrySendError::Full(piece)) => out.blocking_send(piece),
     }
 }
 
@@ -63,7 +75,7 @@ fn read(store: &Arc<log_store::Shared>, meta: &SnapshotMeta) -> io::Result<Recei
     }
     let (out, pieces) = channel(PIECES_WAITING);
     let reader = store.reader().clone();
-    tokio::task::spawn_blocking(move || {
+    let reading = async move {
         let mut to = Pieces {
             piece: BytesMut::with_capacity(PIECE_BYTES),
             out,
@@ -79,8 +91,9 @@ fn read(store: &Arc<log_store::Shared>, meta: &SnapshotMeta) -> io::Result<Recei
             return;
         }
         // An empty piece is the end.
-        drop(to.out.blocking_send(Bytes::new()));
-    });
+        drop(send_piece(&to.out, Bytes::new()));
+    };
+    store.process().spawn("raft-state", Box::pin(reading))?;
     Ok(pieces)
 }
 
@@ -172,14 +185,14 @@ impl Inbound {
             Kind::SyncBegin => self.begin(store, SyncBegin::decode(body)?)?,
             Kind::SyncPiece => {
                 let mut receiving = self.take()?;
-                let receiving = blocking(move || {
+                let receiving = blocking(&**store.process(), move || {
                     receiving.sink.write(&body).map_err(io::Error::other)?;
                     Ok(receiving)
                 });
                 self.put(Some(receiving.await?));
                 None
             }
-            Kind::SyncEnd => Some(self.end(raft).await?),
+            Kind::SyncEnd => Some(self.end(raft, store).await?),
             Kind::Append | Kind::Vote | Kind::PreVote | Kind::TransferLeader => None,
         };
         Ok(codec::encode_sync_answer(answered))
@@ -194,6 +207,12 @@ impl Inbound {
         let last = meta
             .last_log_id
             .ok_or_else(|| io::Error::other("a state without a place in the log"))?;
+        if journal_index(last.index) <= store.applied() {
+            // It came by other ways meanwhile: that is as good as taking it.
+            let heard = own.filter(|own| *own == vote);
+            let unheard = || io::Error::other("the leader that sends this state is not known here yet");
+            return heard.map(Some).ok_or_else(unheard);
+        }
         let snapshot = RaftSnapshot {
             id: to_journal(last),
             membership: codec::encode_stored_membership(&meta.last_membership),
@@ -207,9 +226,10 @@ impl Inbound {
         Ok(None)
     }
 
-    async fn end(&self, raft: &Raft) -> io::Result<Vote> {
+    async fn end(&self, raft: &Raft, store: &log_store::Shared) -> io::Result<Vote> {
         let Receiving { vote, meta, sink } = self.take()?;
-        let receipt = blocking(move || sink.finish().map_err(io::Error::other)).await?;
+        let finish = move || sink.finish().map_err(io::Error::other);
+        let receipt = blocking(&**store.process(), finish).await?;
         let snapshot = Snapshot {
             meta,
             snapshot: SnapshotData::Received(receipt),
@@ -219,8 +239,13 @@ impl Inbound {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(io::Error::other)?
+async fn blocking<T: Send + 'static>(
+    process: &dyn Process,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let (done, heard) = oneshot::channel();
+    // Who no longer waits does not need it.
+    let work = async move { drop(done.send(work())) };
+    process.spawn("raft-state", Box::pin(work))?;
+    heard.await.map_err(io::Error::other)?
 }

@@ -45,12 +45,14 @@ impl Three {
                 security: Security::Insecure,
                 election_silence: ElectionSilence::default(),
                 replicate_timeout: Duration::from_secs(5),
+                entries_kept: cluster::ENTRIES_KEPT,
                 may_move_clock: false,
             };
             let world = World {
                 network: network.clone(),
                 random: Arc::new(SeededRandom::new(number)),
                 clock: Arc::new(OsClock),
+                process: Arc::new(broker::OsProcess),
                 runtime: runtime.handle().clone(),
             };
             let cluster = Cluster::new(settings, world);

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::OsProcess;
 use cluster::{ElectionSilence, Node, NodeOptions};
 use journal::conformance::{self, Driver};
 use journal::{
@@ -47,14 +48,15 @@ impl Driver for One {
                 high: Duration::from_millis(120),
             },
             replicate_timeout: Duration::from_secs(60),
+            entries_kept: cluster::ENTRIES_KEPT,
         };
         let port = Arc::new(Port {
             from: 7,
             switch: Arc::new(Switch::default()),
         });
         let handle = self.runtime.handle();
-        let (node, journal) =
-            Node::start(&options, log, recovery.copies, port, handle).expect("the node starts");
+        let (node, journal) = Node::start(&options, log, recovery.copies, port, Arc::new(OsProcess), handle)
+            .expect("the node starts");
         self.runtime.block_on(async {
             if !node.is_member().await.expect("it answers") {
                 let members = [(7, "here:7901".to_owned())].into();

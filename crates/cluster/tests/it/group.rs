@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use broker::OsProcess;
 use bytes::Bytes;
 use cluster::{CallError, Calling, ClusterJournal, ElectionSilence, Kind, Node, NodeOptions, Peers, Role};
 use journal::{
@@ -177,13 +178,21 @@ impl Group {
             fresh_id: id,
             election_silence: ElectionSilence::default(),
             replicate_timeout: Duration::from_secs(5),
+            entries_kept: cluster::ENTRIES_KEPT,
         };
         let port = Arc::new(Port {
             from: id,
             switch: Arc::clone(&self.switch),
         });
-        let (node, mut journal) =
-            Node::start(&options, log, recovery.copies, port, self.runtime.handle()).unwrap();
+        let (node, mut journal) = Node::start(
+            &options,
+            log,
+            recovery.copies,
+            port,
+            Arc::new(OsProcess),
+            self.runtime.handle(),
+        )
+        .unwrap();
         let woken: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let waker = Arc::clone(&woken);
         journal.set_waker(Arc::new(move || {

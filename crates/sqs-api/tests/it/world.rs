@@ -187,6 +187,7 @@ fn start(clock: Arc<ManualClock>, disk: Arc<dyn Disk>) -> (Broker, JoinHandle<()
         reserve_bytes: None,
         clock,
         random: Arc::new(SeededRandom::new(1)),
+        process: Arc::new(broker::OsProcess),
         observer: Arc::new(NoObserver),
         leader: None,
     };
