@@ -1,5 +1,6 @@
 //! The `holdfast` binary.
 
+mod init;
 mod repair;
 mod stopped;
 mod utc;
@@ -25,14 +26,17 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(serve)
         .subcommand(cli::bench_command())
-        .subcommand(cli::cluster_command())
+        .subcommand(cli::cluster_command().subcommand(init::command()))
         .subcommand(verify::command())
         .subcommand(repair::command())
         .get_matches();
     match matches.subcommand() {
         Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
         Some(("bench", arguments)) => cli::run_bench(arguments),
-        Some(("cluster", arguments)) => cli::run_cluster(arguments),
+        Some(("cluster", arguments)) => match arguments.subcommand() {
+            Some(("init", arguments)) => init::run(arguments),
+            Some(_) | None => cli::run_cluster(arguments),
+        },
         Some(("verify", arguments)) => verify::run(arguments),
         Some(("repair", arguments)) => repair::run(arguments),
         Some(_) | None => ExitCode::from(ConfigError::EXIT_CODE),

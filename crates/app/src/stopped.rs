@@ -83,6 +83,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// An argument makes no sense.
+    pub(crate) const USAGE: u8 = 2;
     /// Something else failed.
     pub(crate) const FAILED: u8 = 1;
     /// The directory is not there.

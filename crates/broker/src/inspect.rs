@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use journal::{Corruption, Discarding, Disk, Journal, JournalError, Verification};
+use journal::{Corruption, Discarding, Disk, File, Journal, JournalError, Layout, Verification};
 use queue_core::{Handle, Queue};
 use types::{LeaseToken, QueueKey, Slot};
 
 use crate::contents::{Held, Stored};
-use crate::replay::{Recovered, recover};
+use crate::replay::{Recovered, Restoring, recover};
 
 /// What a data directory holds.
 #[derive(Debug)]
@@ -65,6 +65,9 @@ pub(crate) struct Read {
 
 /// Inspects a data directory whose lock the caller holds; `is_deep` replays the state and reads every content.
 pub fn inspect(disk: Arc<dyn Disk>, is_deep: bool) -> Result<Inspection, JournalError> {
+    if Layout::of(&*disk)? == Some(Layout::Replicated) {
+        return inspect_node(disk, is_deep);
+    }
     if !is_deep {
         let (log, _) = journal::verify(disk, &mut Discarding)?;
         return Ok(Inspection { log, state: None });
@@ -72,18 +75,39 @@ pub fn inspect(disk: Arc<dyn Disk>, is_deep: bool) -> Result<Inspection, Journal
     let mut recovered = recover();
     let (log, journal) = journal::verify(disk.clone(), &mut recovered)?;
     let state = match journal {
-        Some(journal) => Some(inspect_state(&*disk, &recovered, &journal)?),
+        Some(journal) => Some(inspect_state(&*disk, &recovered, &|segment| {
+            journal.segment(segment)
+        })?),
         None => None,
     };
     Ok(Inspection { log, state })
 }
 
+/// Inspects the directory of a node of a cluster. Its state is that of its snapshot: what is behind it may not be committed.
+fn inspect_node(disk: Arc<dyn Disk>, is_deep: bool) -> Result<Inspection, JournalError> {
+    let mut recovered = recover();
+    let (log, opened) = journal::verify_replicated(disk.clone(), &mut Restoring(&mut recovered))?;
+    let state = match opened.filter(|_| is_deep) {
+        Some(opened) => {
+            let reader = opened.reader();
+            Some(inspect_state(&*disk, &recovered, &|segment| {
+                reader.file(segment)
+            })?)
+        }
+        None => None,
+    };
+    Ok(Inspection { log, state })
+}
+
+/// Finds a segment by its number.
+pub(crate) type Segments<'a> = &'a dyn Fn(u32) -> Option<Arc<dyn File>>;
+
 fn inspect_state(
     disk: &dyn Disk,
     recovered: &Recovered,
-    journal: &dyn Journal,
+    segments: Segments<'_>,
 ) -> Result<StateInspection, JournalError> {
-    let read = read_contents(disk, recovered, journal)?;
+    let read = read_contents(disk, recovered, segments)?;
     let mut lost: BTreeMap<QueueKey, Vec<Corruption>> = BTreeMap::new();
     for Lost { handle, damage, .. } in read.lost {
         if let Some(queue) = recovered.partition.queue(handle.queue) {
@@ -116,7 +140,7 @@ pub(crate) fn messages(recovered: &Recovered) -> u64 {
 pub(crate) fn read_contents(
     disk: &dyn Disk,
     recovered: &Recovered,
-    journal: &dyn Journal,
+    segments: Segments<'_>,
 ) -> Result<Read, JournalError> {
     let mut found = Read::default();
     for slot in slots(recovered) {
@@ -125,7 +149,7 @@ pub(crate) fn read_contents(
         };
         let stored = recovered.contents.stored(slot, payload.content_bytes);
         let problem = match stored {
-            Some(stored) => read_stored(disk, journal, stored)?.err(),
+            Some(stored) => read_stored(disk, segments, stored)?.err(),
             None => match recovered.contents.get(slot, payload.content_bytes) {
                 Held::Memory(_) => None,
                 Held::Disk(_) | Held::Nowhere => Some("it is nowhere"),
@@ -170,10 +194,10 @@ pub(crate) fn slots(recovered: &Recovered) -> impl Iterator<Item = Slot> + use<>
 /// Reads one content; says what is wrong if it is not what was stored.
 pub(crate) fn read_stored(
     disk: &dyn Disk,
-    journal: &dyn Journal,
+    segments: Segments<'_>,
     stored: Stored,
 ) -> Result<Result<Vec<u8>, &'static str>, JournalError> {
-    let Some(file) = journal.segment(stored.place.segment) else {
+    let Some(file) = segments(stored.place.segment) else {
         return Ok(Err("its segment is not there"));
     };
     let mut bytes = vec![0; stored.bytes as usize];

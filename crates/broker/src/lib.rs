@@ -15,6 +15,7 @@ mod budget;
 mod cache;
 mod clock;
 mod contents;
+mod convert;
 mod copies;
 mod driver;
 mod evacuation;
@@ -50,6 +51,7 @@ pub use agreement::Checkpoint;
 pub use budget::BudgetLimits;
 pub use clock::{Clock, ManualClock, OsClock};
 pub use contents::{Contents, ContentsSnapshot, Held, Stored};
+pub use convert::convert;
 pub use export::export_snapshot;
 pub use forward::{decode_reply, decode_request, encode_reply, encode_request};
 pub use handle::{Broker, BrokerError, ReceiveOptions, Received};
@@ -62,7 +64,7 @@ pub use progress::Progress;
 pub use queue_core::LEVEL;
 pub use random::{OsRandom, Random, SeededRandom};
 pub use repair::{Dropped, Repair, repair};
-pub use replay::{Recovered, recover, write_snapshot};
+pub use replay::{Recovered, Restoring, recover, write_snapshot};
 pub use request::{
     Input, QueueDescription, QueuePage, Receive, ReceivedMessage, Reply, Request, Taken, WaiterId,
 };

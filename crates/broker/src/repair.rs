@@ -112,7 +112,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn mend_contents(&mut self, folder: &str) -> Result<(), JournalError> {
-        let lost = read_contents(self.disk, &self.recovered, &self.journal)?.lost;
+        let lost = read_contents(self.disk, &self.recovered, &|segment| {
+            self.journal.segment(segment)
+        })?
+        .lost;
         let mut bad = BTreeSet::new();
         for (segment, damage) in damage_of_kept(self.disk, &self.journal)? {
             bad.insert(segment);
@@ -198,7 +201,7 @@ impl Work<'_> {
             let Some(stored) = stored.filter(|stored| bad.contains(&stored.place.segment)) else {
                 continue;
             };
-            if let Ok(content) = read_stored(self.disk, &self.journal, stored)? {
+            if let Ok(content) = read_stored(self.disk, &|segment| self.journal.segment(segment), stored)? {
                 copies::push(&mut copies, slot, payload.id, &content);
                 self.repair.rescued += 1;
             }

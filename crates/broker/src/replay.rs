@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use journal::{Place, Replay, ReplayError};
+use journal::{Place, RaftSnapshot, Replay, ReplayError, RestoreSnapshot};
 use queue_core::{Entry, Partition, PartitionSnapshot, entry_hash};
 use types::{LogIndex, WallTime};
 
@@ -64,6 +64,20 @@ impl Recovered {
         }
         (self.index, self.last_wall) = (index, entry.wall);
         Ok(())
+    }
+}
+
+/// Gives a partition the snapshot of a node of a cluster.
+#[derive(Debug)]
+pub struct Restoring<'a>(pub &'a mut Recovered);
+
+impl RestoreSnapshot for Restoring<'_> {
+    fn snapshot(&mut self, snapshot: &RaftSnapshot, content: &mut dyn Read) -> Result<(), ReplayError> {
+        self.0.snapshot(snapshot.id.index, content)
+    }
+
+    fn progress(&mut self, bytes_done: u64, bytes_total: u64) {
+        self.0.progress(bytes_done, bytes_total);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A server as a node of a cluster: what its options say, what it says of itself, and how it leaves.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,10 @@ use ::cluster::link::{Secret, Security, Tcp, Tls};
 use ::cluster::{
     Change, ChangeError, Cluster, ENTRIES_KEPT, ElectionSilence, OpenError, Role, Settings, World,
 };
-use broker::{Clock, OsProcess, OsRandom, Recovered};
+use broker::{Clock, OsProcess, OsRandom, Recovered, Restoring};
 use config::{ClusterOptions, ClusterSecurity};
 use http::StatusCode;
-use journal::{
-    Disk, Journal, JournalError, LocalOptions, Lock, RaftSnapshot, RecoveryReport, Replay, ReplayError,
-    RestoreSnapshot,
-};
+use journal::{Disk, Journal, JournalError, LocalOptions, Lock, RecoveryReport};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tracing::warn;
@@ -91,19 +88,6 @@ fn read(path: &Path) -> Result<Vec<u8>, ServeError> {
         .map_err(|error| ServeError::Cluster(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Gives the owner its snapshot.
-struct Restore<'a>(&'a mut Recovered);
-
-impl RestoreSnapshot for Restore<'_> {
-    fn snapshot(&mut self, snapshot: &RaftSnapshot, content: &mut dyn Read) -> Result<(), ReplayError> {
-        self.0.snapshot(snapshot.id.index, content)
-    }
-
-    fn progress(&mut self, bytes_done: u64, bytes_total: u64) {
-        self.0.progress(bytes_done, bytes_total);
-    }
-}
-
 /// Opens the journal of a node: reads what it has, starts Raft, and looks for the cluster.
 pub(crate) fn open(
     cluster: &Cluster,
@@ -112,7 +96,7 @@ pub(crate) fn open(
     options: LocalOptions,
     recovered: &mut Recovered,
 ) -> Result<(Box<dyn Journal>, RecoveryReport), JournalError> {
-    match cluster.open(disk, lock, options, &mut Restore(recovered)) {
+    match cluster.open(disk, lock, options, &mut Restoring(recovered)) {
         Ok((journal, report)) => Ok((Box::new(journal), report)),
         Err(OpenError::Journal(error)) => Err(error),
         Err(error @ (OpenError::Node(_) | OpenError::Listen { .. })) => Err(JournalError::Io {

@@ -269,6 +269,11 @@ impl Server {
         self.launch.program = program;
     }
 
+    /// Sets a variable of the environment from the next start on.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.launch.variables.push((name.to_owned(), value.to_owned()));
+    }
+
     /// Returns whether the process wrote this to its log.
     pub fn logged(&self, text: &str) -> bool {
         let log = fs::read(log_file(self.home.path())).unwrap_or_default();

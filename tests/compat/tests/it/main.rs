@@ -8,6 +8,7 @@ mod bench;
 mod clients;
 mod cluster;
 mod cluster_admin;
+mod convert;
 mod crash;
 mod damage;
 mod faults;

@@ -1,0 +1,170 @@
+//! A single node becomes the first of a cluster, with everything that it has.
+
+use anyhow::{Context, Result, ensure};
+use compat::{Launch, Server, holdfast, run_to_end, wait_for};
+use serde_json::{Value, json};
+
+use crate::cluster::{LIMIT, QUEUE, SECRET, drain, own_addresses, patiently};
+
+/// Runs a verb; returns what it printed and its exit code.
+fn run(arguments: &[&str]) -> Result<(String, i32)> {
+    let output = run_to_end(holdfast()?.args(arguments), LIMIT)?;
+    let text = String::from_utf8([output.stdout, output.stderr].concat())?;
+    Ok((text, output.status.code().context("no exit code")?))
+}
+
+fn receive(server: &Server, queue: &str) -> Result<Vec<Value>> {
+    let input = json!({ "QueueUrl": queue, "MaxNumberOfMessages": 10, "VisibilityTimeout": 3_600 });
+    let output = patiently(&mut server.sqs(), "ReceiveMessage", input)?;
+    Ok(output["Messages"].as_array().cloned().unwrap_or_default())
+}
+
+#[test]
+fn a_single_node_becomes_the_first_of_a_cluster_and_loses_nothing() -> Result<()> {
+    const SENT: usize = 300;
+    let addresses = own_addresses();
+    let mut server = Server::start(Launch::dev().variable("HOLDFAST_SNAPSHOT_LOG_BYTES", "64KiB"))?;
+    let mut sqs = server.sqs();
+    sqs.create_queue(QUEUE, json!({}))?;
+    sqs.create_queue("ordered.fifo", json!({ "FifoQueue": "true" }))?;
+    let text = "x".repeat(500);
+    for number in 0..SENT {
+        let input = json!({ "QueueUrl": QUEUE, "MessageBody": format!("{number} {text}") });
+        sqs.call("SendMessage", input)?;
+    }
+    for number in 0..3 {
+        let input = json!({
+            "QueueUrl": "ordered.fifo", "MessageBody": format!("{number}"), "MessageGroupId": "g",
+            "MessageDeduplicationId": format!("{number}"),
+        });
+        sqs.call("SendMessage", input)?;
+    }
+    let delayed = json!({ "QueueUrl": QUEUE, "MessageBody": "delayed", "DelaySeconds": 900 });
+    sqs.call("SendMessage", delayed)?;
+    let held = receive(&server, QUEUE)?;
+    let held_handle = held[0]["ReceiptHandle"].clone();
+    let first = receive(&server, "ordered.fifo")?;
+    ensure!(first[0]["Body"] == "0", "{first:?}");
+
+    let directory = server.data_dir().display().to_string();
+    let init = [
+        "cluster",
+        "init",
+        "--data-dir",
+        &directory,
+        "--advertise",
+        &addresses[0],
+    ];
+    let (output, code) = run(&init)?;
+    ensure!(
+        code == 5 && output.contains("stop the server first"),
+        "{code}: {output}"
+    );
+    ensure!(server.stop()?.success());
+    let (output, code) = run(&init)?;
+    ensure!(
+        code == 0 && output.contains("the first of cluster"),
+        "{code}: {output}"
+    );
+    let (output, code) = run(&init)?;
+    ensure!(code == 0 && output.contains("already"), "{code}: {output}");
+    let (output, code) = run(&["verify", "--deep", &directory])?;
+    ensure!(code == 0 && output.contains("is whole"), "{code}: {output}");
+    let (output, code) = run(&["repair", &directory])?;
+    ensure!(code == 5 && output.contains("join again"), "{code}: {output}");
+    // It is no single node's directory any more.
+    ensure!(
+        server.restart().is_err(),
+        "a single node serves a cluster's directory"
+    );
+
+    let seeds = addresses.join(",");
+    let settings = |address: &str| {
+        [
+            ("HOLDFAST_CLUSTER_LISTEN", address.to_owned()),
+            ("HOLDFAST_CLUSTER_SEEDS", seeds.clone()),
+            ("HOLDFAST_CLUSTER_SECRET", SECRET.to_owned()),
+        ]
+    };
+    for (name, value) in settings(&addresses[0]) {
+        server.set_variable(name, &value);
+    }
+    server.restart()?;
+    let mut others = Vec::new();
+    for address in &addresses[1..] {
+        let launch = settings(address)
+            .iter()
+            .fold(Launch::dev(), |launch, (name, value)| {
+                launch.variable(name, value)
+            });
+        others.push(Server::start(launch)?);
+        let url = server.control_url();
+        wait_for("the node to get a vote", LIMIT, || {
+            let (_, code) = run(&["cluster", "add", &url, "--node", address])?;
+            Ok((code == 0).then_some(()))
+        })?;
+    }
+    // With the first one gone the others have everything: handles, leases, order, delays.
+    patiently(
+        &mut others[0].sqs(),
+        "DeleteMessage",
+        json!({ "QueueUrl": QUEUE, "ReceiptHandle": held_handle }),
+    )?;
+    server.kill()?;
+    let other = &others[1];
+    let mut bodies = drain(&mut other.sqs())?;
+    ensure!(
+        bodies.len() == SENT - held.len(),
+        "{} of {SENT} are visible",
+        bodies.len()
+    );
+    let ordered = receive(other, "ordered.fifo")?;
+    ensure!(ordered.is_empty(), "the group is held: {ordered:?}");
+    wait_for("the clock to be turned", LIMIT, || {
+        Ok(other.advance(std::time::Duration::from_secs(3_601)).ok())
+    })?;
+    bodies.extend(drain(&mut other.sqs())?);
+    ensure!(bodies.contains(&"delayed".to_owned()));
+    ensure!(
+        bodies.len() == SENT,
+        "{} of {SENT} with the delayed and without the deleted",
+        bodies.len()
+    );
+    let ordered = receive(other, "ordered.fifo")?;
+    let ordered: Vec<_> = ordered
+        .iter()
+        .filter_map(|message| message["Body"].as_str())
+        .collect();
+    ensure!(ordered == ["0", "1", "2"], "{ordered:?}");
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_converted_says_why() -> Result<()> {
+    let home = compat::Scratch::new("init")?;
+    let directory = home.path().display().to_string();
+    for (arguments, code, text) in [
+        (
+            ["--data-dir", directory.as_str(), "--advertise", "10.0.0.1:7901"],
+            5,
+            "never used",
+        ),
+        (
+            ["--data-dir", directory.as_str(), "--advertise", "10.0.0.1"],
+            2,
+            "no port",
+        ),
+        (
+            ["--data-dir", "/no/such/directory", "--advertise", "a:1"],
+            4,
+            "no directory",
+        ),
+    ] {
+        let (output, found) = run(&[&["cluster", "init"], &arguments[..]].concat())?;
+        ensure!(
+            found == code && output.contains(text),
+            "{arguments:?}: {found}: {output}"
+        );
+    }
+    Ok(())
+}
