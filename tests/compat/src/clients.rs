@@ -3,7 +3,7 @@
 //! `cargo xtask test` installs them and says where they are; nothing is installed or downloaded here.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -52,6 +52,20 @@ pub fn run_client(client: Client, script: &str, server: &Server, arguments: &[&s
         .args(arguments);
     without_aws_settings(&mut command);
     succeed(&mut command, server)
+}
+
+/// Checks the manifests of a folder, with the reference of all options beside them.
+pub fn check_manifests(deploy: &Path, reference: &Path) -> Result<()> {
+    let mut command = Client::PythonWorkers.command()?;
+    command
+        .arg(folder().join("manifests.py"))
+        .arg(deploy)
+        .arg(reference);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = run_to_end(&mut command, RUN_LIMIT)?;
+    let text = [output.stdout, output.stderr].concat();
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+    Ok(())
 }
 
 /// Runs one command of the AWS CLI against `server` and returns what it printed.

@@ -13,7 +13,7 @@ mod server;
 mod small_disk;
 mod sqs;
 
-pub use clients::{Client, aws_cli, run_client, run_example};
+pub use clients::{Client, aws_cli, check_manifests, run_client, run_example};
 pub use http::{Connection, Reply};
 pub use process::{interrupt, run_to_end, wait_for, wait_for_end};
 pub use random::Random;

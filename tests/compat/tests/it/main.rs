@@ -15,6 +15,7 @@ mod faults;
 mod full_disk;
 mod lifecycle;
 mod long_poll;
+mod manifests;
 mod queue_urls;
 mod readme;
 mod rust_sdk;
