@@ -180,6 +180,7 @@ impl Machine {
             replicate_timeout: Duration::from_secs(5),
             entries_kept: site.plan.entries_kept,
             may_move_clock: false,
+            prefers_to_lead: false,
         }
     }
 

@@ -85,6 +85,37 @@ pub enum ChangeError {
     Unavailable(String),
 }
 
+/// How often a node that prefers to lead asks for the leadership: seldom enough that one that cannot keep it does little harm.
+const SEEK_EVERY: Duration = Duration::from_secs(5);
+/// It asks only while it is not further behind than this.
+const SEEK_LAG_MAX: u64 = 1_000;
+
+/// Asks for the leadership whenever another node has it, for as long as the process lives.
+pub(crate) async fn seek_office(cluster: Cluster) {
+    loop {
+        sleep_until(Instant::now() + SEEK_EVERY).await;
+        let view = cluster.node().view();
+        let has_vote = view.members.get(&view.id).is_some_and(|(_, has_vote)| *has_vote);
+        if view.role != Role::Follower || view.leader.is_none() || !has_vote || !cluster.is_fit_to_lead() {
+            continue;
+        }
+        let surveyed = cluster.survey().await;
+        let most = surveyed
+            .iter()
+            .filter_map(|node| node.report.as_ref())
+            .map(|report| report.applied)
+            .max();
+        if most.is_none_or(|most| most > view.applied + SEEK_LAG_MAX) {
+            continue;
+        }
+        let to = Some(format!("{:016x}", view.id));
+        match cluster.change(&Change::Transfer { to }).await {
+            Ok(()) => info!("this node prefers to lead, and was given the leadership"),
+            Err(error) => warn!(%error, "this node prefers to lead, and was not given the leadership"),
+        }
+    }
+}
+
 impl Cluster {
     /// Asks every node how it is.
     pub async fn survey(&self) -> Vec<Surveyed> {

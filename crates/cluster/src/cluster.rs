@@ -1,6 +1,7 @@
 //! A node with everything around it: its links, how it comes to its cluster, and the way of a request to the leader.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
+use crate::admin;
 use crate::agreement::{self, Comparing, LevelObserver, Levels};
 use crate::driver::ClusterJournal;
 use crate::forming;
@@ -60,6 +62,8 @@ pub struct Settings {
     pub entries_kept: u64,
     /// Whether tests may turn clocks through requests of other nodes.
     pub may_move_clock: bool,
+    /// Whether this node asks for the leadership whenever another has it.
+    pub prefers_to_lead: bool,
 }
 
 /// What a node uses of the world beside its disk.
@@ -114,6 +118,8 @@ struct Inner {
     rooms: Rooms,
     /// Why this node takes no part any more.
     halted: OnceLock<String>,
+    /// Whether this node is to lead only if nobody else can.
+    avoids_office: AtomicBool,
 }
 
 impl Cluster {
@@ -130,6 +136,7 @@ impl Cluster {
             comparing: Comparing::default(),
             rooms: Rooms::default(),
             halted: OnceLock::new(),
+            avoids_office: AtomicBool::new(false),
         }))
     }
 
@@ -189,6 +196,9 @@ impl Cluster {
             })?;
         self.0.links.get_or_init(|| links);
         runtime.spawn(forming::run(self.clone()));
+        if self.0.settings.prefers_to_lead {
+            runtime.spawn(admin::seek_office(self.clone()));
+        }
         Ok((journal, recovery.report))
     }
 
@@ -219,6 +229,7 @@ impl Cluster {
 
     /// Hands leadership over, and again whenever this node is elected: from now on it leads only if nobody else can.
     pub async fn leave_office(&self) {
+        self.0.avoids_office.store(true, Ordering::Release);
         self.step_down().await;
         let cluster = self.clone();
         self.0.world.runtime.spawn(async move {
@@ -227,6 +238,12 @@ impl Cluster {
                 cluster.step_down().await;
             }
         });
+    }
+
+    /// Whether this node would do well to lead: it takes part, is not drained, and has room.
+    pub(crate) fn is_fit_to_lead(&self) -> bool {
+        let avoids_office = self.0.avoids_office.load(Ordering::Acquire);
+        !avoids_office && self.halted().is_none() && !self.0.rooms.is_short()
     }
 
     /// Returns why this node takes no part any more: what it has differs from what the others have.

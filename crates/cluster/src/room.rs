@@ -90,6 +90,11 @@ impl Rooms {
         self.state().used_percent = percent.and_then(|percent| u8::try_from(percent).ok());
     }
 
+    /// Whether this node's disk was below its reserve when somebody looked last.
+    pub(crate) fn is_short(&self) -> bool {
+        self.state().is_short
+    }
+
     /// Returns how full this node's disk is; none if nobody has looked.
     pub(crate) fn used_percent(&self) -> Option<u8> {
         self.state().used_percent

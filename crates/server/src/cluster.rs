@@ -15,7 +15,6 @@ use http::StatusCode;
 use journal::{Disk, Journal, JournalError, LocalOptions, Lock, RecoveryReport};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
-use tracing::warn;
 
 use crate::admin::{AdminAnswer, AdminError};
 use crate::serve::ServeError;
@@ -39,9 +38,6 @@ pub(crate) fn prepare(
     clock: Arc<dyn Clock>,
     runtime: &Runtime,
 ) -> Result<Cluster, ServeError> {
-    if options.preferred_leader {
-        warn!("cluster.preferred_leader has no effect in this version: whoever is elected leads");
-    }
     let settings = Settings {
         listen: options.listen.to_string(),
         advertise: options.advertise.to_string(),
@@ -54,6 +50,7 @@ pub(crate) fn prepare(
         replicate_timeout: options.replicate_timeout,
         entries_kept: ENTRIES_KEPT,
         may_move_clock: is_dev,
+        prefers_to_lead: options.preferred_leader,
     };
     let world = World {
         network: Arc::new(Tcp),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use player::{Verdict, play};
 
 /// Seeds of one test; a machine may end what takes minutes.
-const SEEDS_PER_TEST: u64 = 15;
+const SEEDS_PER_TEST: u64 = 40;
 /// A planted bug is found by its seed, or if the code has changed since by one of those behind it.
 const SEEDS_PER_BUG: u64 = 12;
 /// Runs in a hundred that must have met enough to prove something.
@@ -30,22 +30,22 @@ fn keep_their_promises(part: u64) {
 }
 
 #[test]
-fn seeds_1_to_15_keep_every_promise() {
+fn seeds_1_to_40_keep_every_promise() {
     keep_their_promises(0);
 }
 
 #[test]
-fn seeds_16_to_30_keep_every_promise() {
+fn seeds_41_to_80_keep_every_promise() {
     keep_their_promises(1);
 }
 
 #[test]
-fn seeds_31_to_45_keep_every_promise() {
+fn seeds_81_to_120_keep_every_promise() {
     keep_their_promises(2);
 }
 
 #[test]
-fn seeds_46_to_60_keep_every_promise() {
+fn seeds_121_to_160_keep_every_promise() {
     keep_their_promises(3);
 }
 

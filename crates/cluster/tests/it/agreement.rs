@@ -47,6 +47,7 @@ impl Three {
                 replicate_timeout: Duration::from_secs(5),
                 entries_kept: cluster::ENTRIES_KEPT,
                 may_move_clock: false,
+                prefers_to_lead: false,
             };
             let world = World {
                 network: network.clone(),

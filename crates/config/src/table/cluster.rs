@@ -153,8 +153,8 @@ pub(crate) static PREFERRED_LEADER: Declared = Declared {
         words: &[],
     }],
     flag: Some("cluster-preferred-leader"),
-    doc: "Whether this node leads when it can; without effect in this version, which says so at the start. Elections \
-          stay on: another node leads while this one is away.",
+    doc: "Whether this node asks for the leadership, every 5 s, while another node has it. Elections stay on: another node \
+          leads while this one is away. At most one node should have it.",
     ..Declared::BLANK
 };
 

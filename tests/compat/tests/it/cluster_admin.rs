@@ -303,3 +303,22 @@ fn the_verbs_need_the_token_and_a_cluster() -> Result<()> {
     ensure!(code == 7, "{code}: {text}");
     Ok(())
 }
+
+#[test]
+fn a_preferred_leader_leads_whenever_it_can() -> Result<()> {
+    const PREFERRED: usize = 1;
+    let mut trio = Trio::form_of(|number, launch| match number {
+        PREFERRED => launch.variable("TINYMQ_CLUSTER_LEADER", "true"),
+        _ => launch,
+    })?;
+    let leads = |trio: &Trio| {
+        wait_for("the preferred leader to lead", LIMIT, || {
+            Ok((trio.leader()? == PREFERRED).then_some(()))
+        })
+    };
+    leads(&trio).with_context(|| trio.logs())?;
+    trio.nodes[PREFERRED].kill()?;
+    ensure!(trio.leader()? != PREFERRED);
+    trio.nodes[PREFERRED].restart()?;
+    leads(&trio).with_context(|| trio.logs())
+}
