@@ -452,7 +452,13 @@ impl Broker {
             .map_or_else(String::new, |sealer| sealer.seal(tenant, handle))
     }
 
-    /// Returns what a receipt handle says, or `None` if this tenant was never given it.
+    /// Whether receipt handles can be told from forged ones. A node that has just joined does not have the key yet, and must
+    /// refuse none for good.
+    pub fn knows_handles(&self) -> Result<(), BrokerError> {
+        self.shared.seals.get().map(|_| ()).ok_or(BrokerError::NoLeader)
+    }
+
+    /// Returns what a receipt handle says, or `None` if this tenant was never given it, or [`Broker::knows_handles`] not.
     pub fn open(&self, tenant: TenantId, text: &str) -> Option<Handle> {
         self.shared.seals.get()?.open(tenant, text)
     }

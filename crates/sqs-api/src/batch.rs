@@ -117,6 +117,7 @@ impl Context<'_> {
         if text.is_empty() {
             return Err(ApiError::missing("ReceiptHandle"));
         }
+        self.broker.knows_handles()?;
         self.broker
             .open(key.tenant, text)
             .ok_or_else(|| ApiError::ReceiptHandleIsInvalid(text.to_owned()))

@@ -125,7 +125,8 @@ pub(crate) fn consume(shared: &Shared, process: u32, seed: u64) {
         let (lease, wait) = (1 + client.below(LEASE_SECONDS_MAX), client.below(2));
         let max = 1 + client.below(10);
         let node = client.draw_node();
-        for handle in client.receive(node, queue, lease, wait, max) {
+        let received = client.receive(node, queue, lease, wait, max);
+        for handle in received.into_iter().flatten() {
             let drawn = client.below(100);
             if drawn < DELETE_PERCENT {
                 client.delete(queue, handle);
@@ -230,7 +231,7 @@ impl<'a> Client<'a> {
         });
     }
 
-    /// Receives; returns the receipt handles.
+    /// Receives; returns the receipt handles, or nothing if nobody answers.
     pub(crate) fn receive(
         &mut self,
         node: usize,
@@ -238,7 +239,7 @@ impl<'a> Client<'a> {
         lease: u64,
         wait: u64,
         max: u64,
-    ) -> Vec<String> {
+    ) -> Option<Vec<String>> {
         let input = json!({
             "QueueUrl": QUEUES[queue].name, "MaxNumberOfMessages": max, "VisibilityTimeout": lease,
             "WaitTimeSeconds": wait, "MessageSystemAttributeNames": ["All"],
@@ -250,11 +251,8 @@ impl<'a> Client<'a> {
         let output = self.call(node, call, "ReceiveMessage", &input, |output| {
             Reply::Received(messages(output).map(delivery).collect())
         });
-        let handles = output
-            .iter()
-            .flat_map(messages)
-            .map(|message| text(&message["ReceiptHandle"]));
-        handles.collect()
+        let handle = |message: &Value| text(&message["ReceiptHandle"]);
+        output.map(|output| messages(&output).map(handle).collect())
     }
 
     pub(crate) fn delete(&mut self, queue: usize, handle: String) {

@@ -31,11 +31,14 @@ pub(crate) fn drain(shared: &Shared, process: u32) -> Result<u64> {
         thread::sleep(PAUSE);
         for queue in 0..QUEUES.len() {
             loop {
-                let handles = client.receive(node, queue, LEASE_SECONDS, 0, 10);
-                if handles.is_empty() {
+                let received = client.receive(node, queue, LEASE_SECONDS, 0, 10);
+                let is_empty = received.as_ref().is_some_and(Vec::is_empty);
+                if is_empty {
                     break;
                 }
+                // Messages, or no answer: then nobody knows whether there are any.
                 heard = Instant::now();
+                let Some(handles) = received else { break };
                 for handle in handles {
                     client.delete(queue, handle);
                 }

@@ -77,7 +77,7 @@ impl Nodes {
     }
 
     /// Waits until a node can serve, and tells clients of it.
-    fn is_back(&mut self, node: usize) -> Result<()> {
+    pub(crate) fn is_back(&mut self, node: usize) -> Result<()> {
         self.servers[node]
             .wait_until_ready()
             .with_context(|| self.servers[node].log_tail())?;

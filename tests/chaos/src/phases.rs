@@ -211,11 +211,14 @@ impl Run {
             let serves = text.contains("state recovered");
             Ok((has_ended || serves).then_some(has_ended))
         })?;
-        if is_refused {
-            self.nodes.wipe(node)?;
-            self.nodes.restart(node)?;
+        if !is_refused {
+            self.nodes.is_back(node)?;
+            self.wait(200, 500);
+            self.nodes.kill(node)?;
         }
-        Ok(())
+        // What is damaged and was not needed yet would add up with that of other nodes to more than a minority.
+        self.nodes.wipe(node)?;
+        self.nodes.restart(node)
     }
 
     fn full_disk(&mut self) -> Result<()> {

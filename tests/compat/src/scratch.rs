@@ -46,9 +46,9 @@ impl Drop for Scratch {
 /// Returns the folder of the build profile that this test executable belongs to (`target/debug`).
 pub(crate) fn profile_dir() -> Result<PathBuf> {
     let executable = env::current_exe().context("cannot find the test executable")?;
-    let profile = executable
-        .ancestors()
-        .nth(2)
-        .context("the test executable is not under target/debug/deps")?;
+    // Tests lie in a folder below it, programs of the harness in it.
+    let mut folders = executable.ancestors().skip(1);
+    let profile = folders.find(|folder| !folder.ends_with("deps"));
+    let profile = profile.context("the executable is not under target")?;
     Ok(profile.to_path_buf())
 }

@@ -341,3 +341,16 @@ async fn brokers_say_what_they_came_to_once_in_a_thousand_entries() {
     front.stop();
     leader.stop();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_the_key_of_handles_calls_none_of_them_forged() {
+    let log = SharedLog::new(2);
+    let front = log.start(0);
+    assert_eq!(front.broker.knows_handles(), Err(BrokerError::NoLeader));
+    let leader = log.start(1);
+    log.elect(Some(1));
+    leader.leads().await;
+    until("the key to be there", || front.broker.knows_handles().is_ok()).await;
+    front.stop();
+    leader.stop();
+}
