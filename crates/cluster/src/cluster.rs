@@ -223,6 +223,16 @@ impl Cluster {
             .is_some_and(|heard| heard.elapsed() < SILENT_AFTER)
     }
 
+    /// Whether links are not protected: an operator has allowed it.
+    pub fn is_insecure(&self) -> bool {
+        matches!(self.0.settings.security, Security::Insecure)
+    }
+
+    /// Returns the feature level of the cluster; 0 before this node has heard of one.
+    pub fn feature_level(&self) -> u32 {
+        self.0.links.get().map_or(0, Links::level_min)
+    }
+
     fn last_heard(&self, node: u64) -> Option<Instant> {
         self.0.links.get()?.last_heard(NodeId::new(node)?)
     }

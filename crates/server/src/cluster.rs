@@ -1,5 +1,7 @@
 //! A server as a node of a cluster: what its options say, what it says of itself, and how it leaves.
 
+mod metrics;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::admin::{AdminAnswer, AdminError};
 use crate::serve::ServeError;
+
+pub(crate) use metrics::measure;
 
 /// Longest that requests of other nodes may take to be answered once the server stops.
 const LINKS_TIMEOUT: Duration = Duration::from_secs(1);

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use telemetry::Metrics;
 
 use crate::admin::AdminAnswer;
+use crate::cluster;
 use crate::drain;
 use crate::health::Health;
 
@@ -98,6 +99,9 @@ async fn metrics(State(plane): State<ControlPlane>) -> Response {
         .metrics
         .inbox_commands
         .set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    if let Some(cluster) = &plane.health.cluster {
+        cluster::measure(cluster, &plane.metrics);
+    }
     (
         [(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)],
         plane.metrics.render(),

@@ -24,4 +24,4 @@ pub use metrics::Metrics;
 pub use reference::render_reference;
 pub use requests::{ActionLabel, OK, Requests};
 pub use table::METRICS;
-pub use value::{Counter, Gauge, Info, RefusalReason, Refusals};
+pub use value::{Counter, Gauge, Info, Reading, RefusalReason, Refusals};

@@ -4,7 +4,7 @@ use crate::declared::{Family, Page};
 use crate::histogram::{BACKGROUND_NANOS, COMMANDS, FSYNC_NANOS, Histogram};
 use crate::requests::Requests;
 use crate::table;
-use crate::value::{Counter, Gauge, Info, Refusals};
+use crate::value::{Counter, Gauge, Info, Reading, Refusals};
 
 /// All metrics of a process. The table says what each means.
 #[derive(Debug)]
@@ -57,6 +57,18 @@ pub struct Metrics {
     pub disk_available: Gauge,
     /// Whether sends are refused for want of room.
     pub disk_short: Gauge,
+    /// Whether this node leads its cluster.
+    pub cluster_is_leader: Reading,
+    /// The term that this node knows of.
+    pub cluster_term: Reading,
+    /// The last entry that is applied on this node.
+    pub cluster_applied_index: Reading,
+    /// Other nodes of the cluster that are in reach.
+    pub cluster_peers_reachable: Reading,
+    /// Whether links between nodes are not protected.
+    pub cluster_insecure: Reading,
+    /// The feature level of the cluster.
+    pub cluster_feature_level: Reading,
 }
 
 impl Metrics {
@@ -90,6 +102,12 @@ impl Metrics {
             payload_cache: Gauge::new(&table::PAYLOAD_CACHE),
             disk_available: Gauge::new(&table::DISK_AVAILABLE),
             disk_short: Gauge::new(&table::DISK_SHORT),
+            cluster_is_leader: Reading::new(&table::CLUSTER_IS_LEADER),
+            cluster_term: Reading::new(&table::CLUSTER_TERM),
+            cluster_applied_index: Reading::new(&table::CLUSTER_APPLIED_INDEX),
+            cluster_peers_reachable: Reading::new(&table::CLUSTER_PEERS_REACHABLE),
+            cluster_insecure: Reading::new(&table::CLUSTER_INSECURE),
+            cluster_feature_level: Reading::new(&table::CLUSTER_FEATURE_LEVEL),
         }
     }
 
@@ -122,6 +140,12 @@ impl Metrics {
             &self.payload_cache,
             &self.disk_available,
             &self.disk_short,
+            &self.cluster_is_leader,
+            &self.cluster_term,
+            &self.cluster_applied_index,
+            &self.cluster_peers_reachable,
+            &self.cluster_insecure,
+            &self.cluster_feature_level,
         ];
         for family in families {
             page.family(family);

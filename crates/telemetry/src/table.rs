@@ -199,8 +199,50 @@ pub(crate) static DISK_SHORT: Declared = metric(
     "1 while sends are refused because the disk is almost full, else 0.",
 );
 
+pub(crate) static CLUSTER_IS_LEADER: Declared = metric(
+    "holdfast_cluster_is_leader",
+    Kind::Gauge,
+    "",
+    "1 while this node leads its cluster with a quorum behind it, else 0. A server without a cluster has no sample.",
+);
+
+pub(crate) static CLUSTER_TERM: Declared = metric(
+    "holdfast_cluster_term",
+    Kind::Gauge,
+    "terms",
+    "Raft's term, as this node knows it: every election raises it.",
+);
+
+pub(crate) static CLUSTER_APPLIED_INDEX: Declared = metric(
+    "holdfast_cluster_applied_index",
+    Kind::Gauge,
+    "entries",
+    "The last entry of the log that is applied on this node; what it is below that of the leader is its lag.",
+);
+
+pub(crate) static CLUSTER_PEERS_REACHABLE: Declared = metric(
+    "holdfast_cluster_peers_reachable",
+    Kind::Gauge,
+    "nodes",
+    "Other nodes of the cluster, with a vote or without, that this one has heard within the last two seconds.",
+);
+
+pub(crate) static CLUSTER_INSECURE: Declared = metric(
+    "holdfast_cluster_insecure",
+    Kind::Gauge,
+    "",
+    "1 if links between nodes have neither a secret nor certificates, else 0.",
+);
+
+pub(crate) static CLUSTER_FEATURE_LEVEL: Declared = metric(
+    "holdfast_cluster_feature_level",
+    Kind::Gauge,
+    "levels",
+    "The feature level of the cluster: nodes of a lower one are refused. 0 until this node has heard of one.",
+);
+
 /// Every metric.
-pub static METRICS: [&Declared; 25] = [
+pub static METRICS: [&Declared; 31] = [
     &BUILD,
     &DURABILITY,
     &REQUESTS,
@@ -226,4 +268,10 @@ pub static METRICS: [&Declared; 25] = [
     &PAYLOAD_CACHE,
     &DISK_AVAILABLE,
     &DISK_SHORT,
+    &CLUSTER_IS_LEADER,
+    &CLUSTER_TERM,
+    &CLUSTER_APPLIED_INDEX,
+    &CLUSTER_PEERS_REACHABLE,
+    &CLUSTER_INSECURE,
+    &CLUSTER_FEATURE_LEVEL,
 ];

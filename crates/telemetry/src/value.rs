@@ -1,7 +1,7 @@
 //! Counters, gauges and fixed facts.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::declared::{Declared, Family, Page};
 
@@ -92,6 +92,40 @@ impl Family for Gauge {
 
     fn samples(&self, page: &mut Page) {
         page.sample(self.declared.name, "", &[], self.get());
+    }
+}
+
+/// A gauge of something that not every process has: there is no sample before the first reading.
+#[derive(Debug)]
+pub struct Reading {
+    value: Gauge,
+    is_taken: AtomicBool,
+}
+
+impl Reading {
+    pub(crate) const fn new(declared: &'static Declared) -> Self {
+        Self {
+            value: Gauge::new(declared),
+            is_taken: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a reading. What no sample can hold is shown as the most that one can.
+    pub fn set(&self, value: u64) {
+        self.value.set(i64::try_from(value).unwrap_or(i64::MAX));
+        self.is_taken.store(true, Ordering::Release);
+    }
+}
+
+impl Family for Reading {
+    fn declared(&self) -> &'static Declared {
+        self.value.declared
+    }
+
+    fn samples(&self, page: &mut Page) {
+        if self.is_taken.load(Ordering::Acquire) {
+            self.value.samples(page);
+        }
     }
 }
 

@@ -262,6 +262,11 @@ impl Links {
         self.hub.state().level_min = level_min;
     }
 
+    /// Returns the feature level below which nodes are refused.
+    pub fn level_min(&self) -> u32 {
+        self.hub.state().level_min
+    }
+
     /// Returns how each link is doing, ordered by target.
     pub fn peers(&self) -> Vec<PeerStatus> {
         let dialled: Vec<_> = self.hub.state().dialled.values().cloned().collect();

@@ -94,6 +94,18 @@ fn counters_gauges_and_facts_show_what_they_were_given() {
 }
 
 #[test]
+fn a_reading_is_shown_once_it_is_taken() {
+    let metrics = Metrics::new(ACTIONS);
+    assert!(!read(&metrics).values.contains_key("holdfast_cluster_term"));
+    for (value, shown) in [(0, 0.0), (7, 7.0), (3, 3.0), (u64::MAX, i64::MAX as f64)] {
+        metrics.cluster_term.set(value);
+        let samples = read(&metrics);
+        assert_eq!(samples.get("holdfast_cluster_term"), shown);
+        assert!(!samples.values.contains_key("holdfast_cluster_is_leader"));
+    }
+}
+
+#[test]
 fn requests_are_counted_by_action_and_code() {
     let metrics = Metrics::new(ACTIONS);
     let requests = &metrics.requests;

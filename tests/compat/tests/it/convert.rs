@@ -140,6 +140,25 @@ fn a_single_node_becomes_the_first_of_a_cluster_and_loses_nothing() -> Result<()
 }
 
 #[test]
+fn a_single_nodes_directory_is_not_started_as_a_clusters() -> Result<()> {
+    let mut server = Server::dev()?;
+    server.sqs().create_queue(QUEUE, json!({}))?;
+    ensure!(server.stop()?.success());
+    let [address, ..] = own_addresses();
+    for (name, value) in [("LISTEN", &*address), ("SEEDS", &address), ("SECRET", SECRET)] {
+        server.set_variable(&format!("HOLDFAST_CLUSTER_{name}"), value);
+    }
+    server.restart_unready()?;
+    ensure!(!server.wait_for_exit()?.success());
+    ensure!(
+        server.logged("holdfast cluster init"),
+        "the refusal names no way on: {}",
+        server.log_tail()
+    );
+    Ok(())
+}
+
+#[test]
 fn what_cannot_be_converted_says_why() -> Result<()> {
     let home = compat::Scratch::new("init")?;
     let directory = home.path().display().to_string();

@@ -8,6 +8,7 @@ mod bench;
 mod clients;
 mod cluster;
 mod cluster_admin;
+mod cluster_metrics;
 mod convert;
 mod crash;
 mod damage;
