@@ -12,7 +12,8 @@ import yaml
 
 deploy, reference = Path(sys.argv[1]), Path(sys.argv[2]).read_text()
 VARIABLES = set(re.findall(r"`(HOLDFAST_[A-Z_]+)`", reference))
-PORTS = {4100, 4101, 7901}
+# Those of clients and of operators, as they are without a setting, and that of nodes, which is set.
+PORTS = {int(port) for port in re.findall(r"`HOLDFAST_(?:CONTROL_)?PORT` \| `(\d+)`", reference)} | {7901}
 VERSION = kubernetes_validate.latest_version()
 
 
@@ -27,6 +28,12 @@ def check_variables(names, where):
             check(name in VARIABLES, f"{where}: there is no option {name}")
 
 
+def check_listen(environment, where):
+    port = environment["HOLDFAST_CLUSTER_LISTEN"].rpartition(":")[2]
+    check(port == "7901", f"{where}: nodes listen on {port}, where nobody looks for them")
+
+
+check(len(PORTS) == 3, "the reference names the two ports of a server")
 kinds = {}
 for path in sorted(deploy.glob("kubernetes/*.yaml")):
     for document in yaml.safe_load_all(path.read_text()):
@@ -43,16 +50,18 @@ check(nodes["spec"]["serviceName"] == headless[0]["metadata"]["name"], "the node
 (container,) = nodes["spec"]["template"]["spec"]["containers"]
 variables = {variable["name"]: variable.get("value") for variable in container["env"]}
 check_variables(variables, "StatefulSet")
+check_listen(variables, "StatefulSet")
 seeds = variables["HOLDFAST_CLUSTER_SEEDS"].split(",")
 check(len(seeds) == nodes["spec"]["replicas"], "every replica is a seed")
 for number, seed in enumerate(seeds):
     name = variables["HOLDFAST_CLUSTER_ADVERTISE"].replace("$(POD_NAME)", f"{nodes['metadata']['name']}-{number}")
     check(seed == name, f"{seed} is not what the pod advertises: {name}")
 check({port["containerPort"] for port in container["ports"]} == PORTS, "the ports of the program")
-named = {port["name"] for port in container["ports"]}
+named = {port["name"]: port["containerPort"] for port in container["ports"]}
 for service in kinds["Service"]:
     for port in service["spec"]["ports"]:
         check(port["targetPort"] in named, f"{port} leads nowhere")
+        check(port["port"] == named[port["targetPort"]], f"{port} is not the port of the program")
 check(container["livenessProbe"]["httpGet"] == {"path": "/health", "port": "control"}, "liveness is /health")
 check(container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": "control"}, "readiness is /ready")
 drain = container["lifecycle"]["preStop"]["exec"]["command"]
@@ -63,6 +72,7 @@ check(len(compose["services"]) == 3, "three nodes")
 for name, service in compose["services"].items():
     environment = service["environment"]
     check_variables(environment, name)
+    check_listen(environment, name)
     check(environment["HOLDFAST_CLUSTER_ADVERTISE"] == f"{name}:7901", f"{name} advertises another name")
     check(f"{name}:7901" in environment["HOLDFAST_CLUSTER_SEEDS"].split(","), f"{name} is no seed")
     for port in service["ports"]:
