@@ -77,8 +77,9 @@ fn read(options: &[&str]) -> Result<Options> {
 }
 
 fn build() -> Result<()> {
+    // Of the whole workspace, so that dependencies have the features that they have in the tests.
     step("build", || {
-        tools::run(cargo().args(["build", "-p", "cluster-sim"]))
+        tools::run(cargo().args(["build", "--workspace", "--bins", "--tests"]))
     })
 }
 

@@ -5,17 +5,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use crate::cluster::Cluster;
 use crate::link::{NodeId, Request, Target};
-use crate::messages::{Answer, CHANGE, STATUS, put_text, text};
+use crate::messages::{Answer, CHANGE, STATUS, begin, check_end, check_version, put_text, text};
 use crate::node::{Role, View};
 use crate::raft::codec::CodecError;
 
-const VERSION: u8 = 1;
 /// How long another node may take to say how it is.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a change may take: a node may have to be brought up to date.
@@ -354,24 +353,9 @@ fn find(view: &View, name: &str) -> Option<u64> {
     view.members.iter().find(is_it).map(|(id, _)| *id)
 }
 
-fn version(from: &mut Bytes) -> Result<(), CodecError> {
-    match from.try_get_u8()? {
-        VERSION => Ok(()),
-        other => Err(CodecError::Version(other)),
-    }
-}
-
-fn end(from: &Bytes) -> Result<(), CodecError> {
-    if from.has_remaining() {
-        return Err(CodecError::Invalid("what follows the message"));
-    }
-    Ok(())
-}
-
 impl Report {
     fn encode(&self) -> Bytes {
-        let mut to = BytesMut::new();
-        to.put_u8(VERSION);
+        let mut to = begin();
         to.put_u8(match self.role {
             Role::Leader => 0,
             Role::Follower => 1,
@@ -386,7 +370,7 @@ impl Report {
     }
 
     fn decode(mut from: Bytes) -> Result<Self, CodecError> {
-        version(&mut from)?;
+        check_version(&mut from)?;
         let role = match from.try_get_u8()? {
             0 => Role::Leader,
             1 => Role::Follower,
@@ -401,15 +385,14 @@ impl Report {
             applied: from.try_get_u64_le()?,
             disk_used_percent: Some(from.try_get_u8()?).filter(|percent| *percent <= 100),
         };
-        end(&from)?;
+        check_end(&from)?;
         Ok(report)
     }
 }
 
 impl Change {
     fn encode(&self) -> Bytes {
-        let mut to = BytesMut::new();
-        to.put_u8(VERSION);
+        let mut to = begin();
         let (kind, name) = match self {
             Self::Transfer { to: None } => (0, ""),
             Self::Transfer { to: Some(name) } => (1, name.as_str()),
@@ -429,10 +412,10 @@ impl Change {
     }
 
     fn decode(mut from: Bytes) -> Result<Self, CodecError> {
-        version(&mut from)?;
+        check_version(&mut from)?;
         let kind = from.try_get_u8()?;
         let node = text(&mut from)?;
-        end(&from)?;
+        check_end(&from)?;
         Ok(match kind {
             0 => Self::Transfer { to: None },
             1 => Self::Transfer { to: Some(node) },

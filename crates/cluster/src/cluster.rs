@@ -245,7 +245,8 @@ impl Cluster {
         self.0.world.runtime.spawn(async move {
             loop {
                 sleep_until(Instant::now() + OFFICE_LOOK).await;
-                cluster.step_down().await;
+                // Said once is enough, should nobody be there to lead instead.
+                cluster.hand_over().await;
             }
         });
     }
@@ -279,11 +280,23 @@ impl Cluster {
 
     /// Hands leadership over if this node leads, and waits for a moment until somebody else does.
     pub async fn step_down(&self) {
-        let leads = self
-            .started()
-            .is_some_and(|node| node.view().role == Role::Leader);
-        if leads && let Some(heir) = self.nearest(|_| true) {
-            self.transfer_to(heir).await;
+        if !self.hand_over().await {
+            warn!("leadership cannot be handed over: no other node with a vote is in reach");
+        }
+    }
+
+    /// Does so, and returns whether this node did not lead or somebody else could.
+    async fn hand_over(&self) -> bool {
+        let view = self.started().map(Node::view);
+        if view.is_none_or(|view| view.role != Role::Leader) {
+            return true;
+        }
+        match self.nearest(|_| true) {
+            Some(heir) => {
+                self.transfer_to(heir).await;
+                true
+            }
+            None => false,
         }
     }
 
@@ -294,11 +307,7 @@ impl Cluster {
         let voters = view.members.iter().filter(|(_, (_, has_vote))| *has_vote);
         let others = voters.map(|(id, _)| *id).filter(|id| *id != view.id);
         let heirs = others.filter(|id| is_wanted(*id) && self.reaches(*id));
-        let heir = heirs.max_by_key(|id| self.last_heard(*id));
-        if heir.is_none() {
-            warn!("leadership cannot be handed over: no other node with a vote is in reach");
-        }
-        heir
+        heirs.max_by_key(|id| self.last_heard(*id))
     }
 
     /// Hands leadership to a node, and waits for a moment until this one does not lead any more. Returns whether that is so.

@@ -80,20 +80,20 @@ pub(crate) enum Answer {
 
 type Result<T> = std::result::Result<T, CodecError>;
 
-fn begin() -> BytesMut {
+pub(crate) fn begin() -> BytesMut {
     let mut to = BytesMut::new();
     to.put_u8(VERSION);
     to
 }
 
-fn check_version(from: &mut Bytes) -> Result<()> {
+pub(crate) fn check_version(from: &mut Bytes) -> Result<()> {
     match from.try_get_u8()? {
         VERSION => Ok(()),
         other => Err(CodecError::Version(other)),
     }
 }
 
-fn check_end(from: &Bytes) -> Result<()> {
+pub(crate) fn check_end(from: &Bytes) -> Result<()> {
     if from.has_remaining() {
         return Err(CodecError::Invalid("what follows the message"));
     }
