@@ -73,6 +73,18 @@ impl<'a> Copies<'a> {
         }
     }
 
+    /// Returns the slots of the contents, in their order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + Clone {
+        self.copies.iter().map(|copy| copy.slot)
+    }
+
+    /// Says of each content that it lies here, whatever its message is. `place` is that of the stored form.
+    pub(crate) fn put(&self, contents: &mut Contents, place: Place) {
+        for copy in &self.copies {
+            contents.relocate(copy.slot, copy.content, place.plus(copy.offset));
+        }
+    }
+
     /// Says of each content that is still needed that it lies here from now on. `place` is that of the stored form.
     pub(crate) fn take(&self, partition: &Partition, contents: &mut Contents, place: Place) {
         for copy in &self.copies {

@@ -75,6 +75,11 @@ pub(crate) struct House {
     running: usize,
     is_snapshot_running: bool,
     snapshot_bytes: u64,
+    /// What the last snapshot was begun with: the entry, and how many contents had been copied. Another one of the same would
+    /// free nothing.
+    snapshot_of: Option<(LogIndex, u64)>,
+    /// Contents copied forward.
+    copied: u64,
     /// In monotonic time; until then nothing is begun.
     from: Duration,
     /// When the last record was written, in monotonic time, until the log is sealed.
@@ -97,6 +102,8 @@ impl House {
             running: 0,
             is_snapshot_running: false,
             snapshot_bytes: 0,
+            snapshot_of: None,
+            copied: 0,
             from: Duration::ZERO,
             unsealed_since: None,
             is_evacuating: false,
@@ -183,6 +190,7 @@ impl Committer {
 
     /// Begins anew with another state.
     pub(crate) fn move_house(&mut self) {
+        self.house.snapshot_of = None;
         self.house.stuck.clear();
         self.house.evacuate_from = Duration::ZERO;
     }
@@ -226,7 +234,8 @@ impl Committer {
     }
 
     fn begin_snapshot(&mut self) -> Result<(), JournalError> {
-        if self.house.is_snapshot_running || self.owner.index().0 == 0 {
+        let of = Some((self.owner.index(), self.house.copied));
+        if self.house.is_snapshot_running || self.owner.index().0 == 0 || self.house.snapshot_of == of {
             return Ok(());
         }
         let clock = Arc::clone(&self.shared.options.clock);
@@ -259,6 +268,7 @@ impl Committer {
                 seconds: clock.monotonic().saturating_sub(started).as_secs_f64(),
             }
         });
+        self.house.snapshot_of = of.filter(|_| self.house.is_snapshot_running);
         // Once in a while is enough, and a snapshot stands for so much work anyway.
         if self.shared.options.leader.is_some() && self.owner.is_reigning {
             self.inputs.push(internal(Command::Compare));
@@ -320,6 +330,7 @@ impl Committer {
             Err(JournalError::SyncFailed { file, source }) => Err(JournalError::SyncFailed { file, source }),
             Err(failure) => {
                 warn!(error = %failure, "a snapshot failed; the log is kept and it is tried again");
+                self.house.snapshot_of = None;
                 self.pause_house();
                 Ok(())
             }
@@ -402,6 +413,7 @@ impl Committer {
             return Ok(());
         };
         self.owner.copied(&self.copies, place);
+        self.house.copied += (self.house.evacuated - before) as u64;
         let now = self.shared.options.clock.monotonic();
         self.house.written(now);
         self.shared.options.observer.copied(self.copies.len() as u64);
@@ -432,13 +444,21 @@ pub(crate) fn store_snapshot(
     state: &queue_core::PartitionSnapshot,
     contents: &ContentsSnapshot,
 ) -> Result<(), JournalError> {
+    store(sink, |out| write_snapshot(wall, state, contents, out))
+}
+
+/// Lets a snapshot be written to a sink.
+pub(crate) fn store(
+    sink: &mut dyn SnapshotSink,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), JournalError> {
     let mut out = SinkWriter {
         sink,
         failure: None,
         // What comes at a time is shorter than that.
         buffer: Vec::with_capacity(2 * SinkWriter::BYTES),
     };
-    let written = write_snapshot(wall, state, contents, &mut out).and_then(|()| out.flush());
+    let written = write(&mut out).and_then(|()| out.flush());
     match (written, out.failure) {
         (Ok(()), _) => Ok(()),
         (Err(_), Some(failure)) => Err(failure),

@@ -30,8 +30,8 @@ pub struct Recovered {
 
 pub(crate) const MAGIC: &[u8; 7] = b"HFOWNER";
 const VERSION: u8 = 2;
-/// Holds all contents itself: of an earlier version, or from another node.
-pub(crate) const VERSION_WITH_CONTENTS: u8 = 1;
+/// Holds all contents itself.
+const VERSION_WITH_CONTENTS: u8 = 1;
 
 /// Writes what a snapshot holds: the state, where the contents lie, and the wall time of the last entry.
 pub fn write_snapshot(
@@ -40,11 +40,16 @@ pub fn write_snapshot(
     contents: &ContentsSnapshot,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    write_state(wall, state, out)?;
+    contents.write(out)
+}
+
+/// Writes what a snapshot holds before its contents.
+pub(crate) fn write_state(wall: WallTime, state: &PartitionSnapshot, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(MAGIC)?;
     out.write_all(&[VERSION])?;
     out.write_all(&wall.as_millis().to_le_bytes())?;
-    state.write(out)?;
-    contents.write(out)
+    state.write(out)
 }
 
 /// Returns what takes the stored state from a journal; read the result when the journal has given everything.

@@ -463,8 +463,8 @@ impl Peers for Cluster {
                 let reason = "the links are not open yet".to_owned();
                 return Err(CallError::NotSent { node, reason });
             };
-            // Everything but a long append decides on who leads.
-            let has_priority = kind != Kind::Append || body.len() < 1_024;
+            // Everything but a long append and a part of a state decides on who leads.
+            let has_priority = !matches!(kind, Kind::Append | Kind::SyncPart) || body.len() < 1_024;
             let mut request = Request::new(messages::number(kind), body);
             request.has_priority = has_priority;
             let target = Target::node(id, address);

@@ -27,8 +27,7 @@ pub(crate) fn number(kind: Kind) -> u16 {
         Kind::PreVote => 258,
         Kind::TransferLeader => 259,
         Kind::SyncBegin => 260,
-        Kind::SyncPiece => 261,
-        Kind::SyncEnd => 262,
+        Kind::SyncPart => 261,
     }
 }
 
@@ -40,8 +39,7 @@ pub(crate) fn kind(number: u16) -> Option<Kind> {
         258 => Kind::PreVote,
         259 => Kind::TransferLeader,
         260 => Kind::SyncBegin,
-        261 => Kind::SyncPiece,
-        262 => Kind::SyncEnd,
+        261 => Kind::SyncPart,
         _ => return None,
     })
 }

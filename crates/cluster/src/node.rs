@@ -18,10 +18,10 @@ use types::LogIndex;
 
 use crate::driver::{ClusterJournal, Deliveries, Office, Shared};
 use crate::raft::codec::Mark;
-use crate::raft::log_store::LogStore;
+use crate::raft::incoming::Incoming;
+use crate::raft::log_store::{self, LogStore};
 use crate::raft::machine::Machine;
 use crate::raft::network::{self, Kind, Network, Peers};
-use crate::raft::sync::Inbound;
 use crate::raft::types::{Member, Raft};
 
 /// Entries that stay in the log behind a snapshot, for followers that are a little behind.
@@ -122,6 +122,8 @@ pub struct View {
     pub has_quorum: bool,
     /// The last entry that is applied here.
     pub applied: u64,
+    /// The last entry that is no longer in its log; 0 if all are.
+    pub purged: u64,
     /// All nodes with their addresses, and whether each has a vote.
     pub members: BTreeMap<u64, (String, bool)>,
 }
@@ -132,7 +134,7 @@ pub struct Node {
     raft: Raft,
     store: LogStore,
     office: Arc<Office>,
-    inbound: Arc<Inbound>,
+    incoming: Arc<Incoming>,
 }
 
 impl std::fmt::Debug for Node {
@@ -188,6 +190,7 @@ impl Node {
             .map_err(raft_error)?;
         let watcher = Watcher {
             raft: raft.clone(),
+            store: Arc::clone(&shared),
             office: Arc::clone(&office),
             deliveries: Arc::clone(&deliveries),
             // A follower keeps from electing another for the longest time-out; clocks may run a little apart.
@@ -212,7 +215,7 @@ impl Node {
                 raft,
                 store,
                 office,
-                inbound: Arc::default(),
+                incoming: Arc::default(),
             },
             journal,
         ))
@@ -235,7 +238,7 @@ impl Node {
 
     /// Answers what another node asks.
     pub async fn answer(&self, kind: Kind, body: Bytes) -> io::Result<Bytes> {
-        network::answer(&self.raft, self.store.shared(), &self.inbound, kind, body).await
+        network::answer(&self.raft, self.store.shared(), &self.incoming, kind, body).await
     }
 
     /// Forms a new cluster of these nodes, each with its address; once, on one fresh node.
@@ -307,11 +310,22 @@ impl Node {
             leader_since_millis: self.office.leader_since_millis(),
             has_quorum: leader.is_some(),
             applied: metrics.last_applied.map_or(0, |id| id.index),
+            purged: metrics.purged.map_or(0, |id| id.index),
             members: membership
                 .nodes()
                 .map(|(id, member)| (*id, (member.address.clone(), voters.contains(id))))
                 .collect(),
         }
+    }
+
+    /// Whether a content of this node could not be read for another node since this was asked last.
+    pub(crate) fn take_damaged(&self) -> bool {
+        self.store.shared().outgoings().take_damaged()
+    }
+
+    /// Gives up what is only held for nodes that are far behind.
+    pub(crate) fn give_up(&self) {
+        self.store.shared().outgoings().give_up();
     }
 
     /// Ends this node's part; what it has in its log stays.
@@ -350,6 +364,7 @@ fn config(min: Duration, max: Duration, entries_kept: u64) -> Result<Config, Nod
 /// Tells the owner when this node's reign begins and ends.
 struct Watcher {
     raft: Raft,
+    store: Arc<log_store::Shared>,
     office: Arc<Office>,
     deliveries: Arc<Deliveries>,
     lease: Duration,
@@ -365,6 +380,11 @@ impl Watcher {
             tokio::select! {
                 changed = server.changed() => if changed.is_err() { break },
                 _ = interval.tick() => {}
+            }
+            if self.store.outgoings().settle(Instant::now())
+                && let Err(error) = self.raft.trigger().snapshot().await
+            {
+                warn!(%error, "a snapshot could not be told to Raft");
             }
             let metrics = self.raft.metrics();
             let (leads, leader, rest) = {

@@ -2,7 +2,7 @@
 //!
 //! A node that is below its reserve says so to the others every second, and once more when it has room again; one that is
 //! not heard for a while counts as having room, as it may be gone for another reason. A leader below its reserve hands over
-//! to a voter that has room, if a quorum has.
+//! to a voter that has room, if a quorum has. So does one that could not send its state because contents of it are damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,8 @@ use crate::raft::codec::CodecError;
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How long that counts.
 const COUNTS_FOR: Duration = Duration::from_secs(5);
+/// How often a leader with damaged contents tries to hand over.
+const LEAVE_DAMAGED_EVERY: Duration = Duration::from_secs(60);
 /// How long telling may take.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -34,6 +36,8 @@ struct State {
     /// When nodes last said that they are short of room.
     short: BTreeMap<u64, Instant>,
     is_handing_over: bool,
+    /// When this node last gave up leading for damage of its own.
+    left_damaged_at: Option<Instant>,
 }
 
 /// What this node knows of the disks of all.
@@ -71,6 +75,17 @@ impl State {
             tells,
             heirs,
         }
+    }
+
+    /// Whether a leader with damaged contents hands over now: not again soon, as it may be the only one who can lead.
+    fn may_leave_damaged(&mut self, now: Instant) -> bool {
+        let may_leave = self
+            .left_damaged_at
+            .is_none_or(|left| now - left >= LEAVE_DAMAGED_EVERY);
+        if may_leave {
+            self.left_damaged_at = Some(now);
+        }
+        may_leave
     }
 
     fn hear(&mut self, node: u64, is_short: bool, now: Instant) {
@@ -114,23 +129,33 @@ pub(crate) fn look(cluster: &Cluster, is_short: bool) -> bool {
     if voters.is_empty() {
         return !is_short;
     }
-    let (decision, hands_over) = {
+    if is_short {
+        cluster.node().give_up();
+    }
+    let is_damaged = cluster.node().take_damaged();
+    let (decision, reason) = {
         let mut state = cluster.rooms().state();
         let decision = state.look(is_short, view.id, &voters, Instant::now());
-        let is_leader = view.role == Role::Leader;
-        let hands_over = is_short && is_leader && decision.has_quorum && !state.is_handing_over;
-        state.is_handing_over |= hands_over;
-        (decision, hands_over)
+        let reason = if is_short && decision.has_quorum {
+            Some("the disk is almost full: leadership goes to a node that has room")
+        } else if is_damaged && state.may_leave_damaged(Instant::now()) {
+            Some("contents are damaged here: leadership goes to a node that can send the state")
+        } else {
+            None
+        };
+        let reason = reason.filter(|_| view.role == Role::Leader && !state.is_handing_over);
+        state.is_handing_over |= reason.is_some();
+        (decision, reason)
     };
     if decision.tells {
         for (id, (address, _)) in view.members.iter().filter(|(id, _)| **id != view.id) {
             tell(cluster, *id, address.clone(), is_short);
         }
     }
-    if hands_over {
+    if let Some(reason) = reason {
         let cluster = cluster.clone();
         cluster.runtime().clone().spawn(async move {
-            warn!("the disk is almost full: leadership goes to a node that has room");
+            warn!("{reason}");
             // If nobody takes it, there is an election: this node sends no more heartbeats.
             if let Some(heir) = cluster.nearest(|id| decision.heirs.contains(&id)) {
                 cluster.transfer_to(heir).await;
@@ -210,6 +235,14 @@ mod tests {
         assert!(state.look(true, 1, &voters(), now + TELL_EVERY).tells);
         assert!(state.look(false, 1, &voters(), now + TELL_EVERY).tells);
         assert!(!state.look(false, 1, &voters(), now + 10 * TELL_EVERY).tells);
+    }
+
+    #[test]
+    fn a_leader_with_damage_hands_over_now_and_then() {
+        let (mut state, now) = (State::default(), Instant::now());
+        assert!(state.may_leave_damaged(now));
+        assert!(!state.may_leave_damaged(now + LEAVE_DAMAGED_EVERY / 2));
+        assert!(state.may_leave_damaged(now + LEAVE_DAMAGED_EVERY));
     }
 
     #[test]

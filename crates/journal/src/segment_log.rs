@@ -83,6 +83,8 @@ pub(crate) struct SegmentLog {
     /// Where the log ended when the last snapshot was begun; at a start, where the log begins. Where contents are that
     /// were copied later, the snapshot does not say.
     snapshot_begun_at: u64,
+    /// What was written from a position on stays until a snapshot of an entry or a later one is there.
+    held: Option<(u64, u64)>,
     /// Indexes of the snapshot files there are.
     snapshots: Vec<u64>,
     buffer: Vec<u8>,
@@ -180,6 +182,7 @@ impl SegmentLog {
             snapshot_index: recovered.snapshot_index,
             snapshot_position: recovered.snapshot_position,
             snapshot_begun_at: begins_at,
+            held: None,
             snapshots: recovered.snapshots,
             buffer: Vec::new(),
             counters: Counters::default(),

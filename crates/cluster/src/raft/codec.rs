@@ -10,11 +10,11 @@ use openraft::raft::{
 };
 
 use super::types::{
-    Batch, Entry, LeaderId, LogId, Member, Membership, Payload, SnapshotMeta, StoredMembership, Types, Vote,
+    Batch, Entry, LeaderId, LogId, Member, Membership, Payload, StoredMembership, Types, Vote,
 };
 
 /// The only version so far of everything here.
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 1;
 /// Most nodes of a membership: far more than anybody runs, and a bound for what a message can make us allocate.
 pub(crate) const NODES_MAX: usize = 128;
 /// Longest address of a node.
@@ -47,7 +47,7 @@ impl From<CodecError> for std::io::Error {
     }
 }
 
-type Result<T> = std::result::Result<T, CodecError>;
+pub(super) type Result<T> = std::result::Result<T, CodecError>;
 
 fn flag(from: &mut impl Buf) -> Result<bool> {
     match from.try_get_u8()? {
@@ -57,7 +57,7 @@ fn flag(from: &mut impl Buf) -> Result<bool> {
     }
 }
 
-fn version(from: &mut impl Buf) -> Result<()> {
+pub(super) fn version(from: &mut impl Buf) -> Result<()> {
     match from.try_get_u8()? {
         VERSION => Ok(()),
         other => Err(CodecError::Version(other)),
@@ -65,7 +65,7 @@ fn version(from: &mut impl Buf) -> Result<()> {
 }
 
 /// Refuses what follows the end.
-fn end(from: &impl Buf) -> Result<()> {
+pub(super) fn end(from: &impl Buf) -> Result<()> {
     if from.has_remaining() {
         return Err(CodecError::Invalid("what follows the message"));
     }
@@ -96,30 +96,30 @@ fn get_log_id(from: &mut impl Buf) -> Result<LogId> {
     })
 }
 
-fn put_maybe_log_id(to: &mut impl BufMut, id: Option<LogId>) {
+pub(super) fn put_maybe_log_id(to: &mut impl BufMut, id: Option<LogId>) {
     to.put_u8(u8::from(id.is_some()));
     if let Some(id) = id {
         put_log_id(to, id);
     }
 }
 
-fn maybe_log_id(from: &mut impl Buf) -> Result<Option<LogId>> {
+pub(super) fn maybe_log_id(from: &mut impl Buf) -> Result<Option<LogId>> {
     flag(from)?.then(|| get_log_id(from)).transpose()
 }
 
-fn put_vote(to: &mut impl BufMut, vote: Vote) {
+pub(super) fn put_vote(to: &mut impl BufMut, vote: Vote) {
     put_leader(to, vote.leader_id);
     to.put_u8(u8::from(vote.committed));
 }
 
-fn vote(from: &mut impl Buf) -> Result<Vote> {
+pub(super) fn vote(from: &mut impl Buf) -> Result<Vote> {
     Ok(Vote {
         leader_id: leader(from)?,
         committed: flag(from)?,
     })
 }
 
-fn put_membership(to: &mut impl BufMut, membership: &Membership) {
+pub(super) fn put_membership(to: &mut impl BufMut, membership: &Membership) {
     let configs = membership.get_joint_config();
     to.put_u8(count(configs.len()));
     for config in configs {
@@ -141,7 +141,7 @@ fn count(len: usize) -> u8 {
     u8::try_from(len).expect("a membership has few nodes")
 }
 
-fn membership(from: &mut impl Buf) -> Result<Membership> {
+pub(super) fn membership(from: &mut impl Buf) -> Result<Membership> {
     let mut configs = Vec::new();
     for _ in 0..from.try_get_u8()? {
         let mut config = BTreeSet::new();
@@ -454,57 +454,6 @@ pub(crate) fn decode_transfer_answer(mut from: Bytes) -> Result<TransferLeaderRe
     Ok(answer)
 }
 
-/// The beginning of a whole state: whose it is, and what it stands for.
-#[derive(Debug, Clone)]
-pub(crate) struct SyncBegin {
-    pub(crate) vote: Vote,
-    pub(crate) meta: SnapshotMeta,
-}
-
-impl SyncBegin {
-    pub(crate) fn encode(&self) -> Bytes {
-        let mut to = BytesMut::new();
-        to.put_u8(VERSION);
-        put_vote(&mut to, self.vote);
-        put_maybe_log_id(&mut to, self.meta.last_log_id);
-        put_maybe_log_id(&mut to, *self.meta.last_membership.log_id());
-        put_membership(&mut to, self.meta.last_membership.membership());
-        to.freeze()
-    }
-
-    pub(crate) fn decode(mut from: Bytes) -> Result<Self> {
-        version(&mut from)?;
-        let vote = vote(&mut from)?;
-        let last_log_id = maybe_log_id(&mut from)?;
-        let at = maybe_log_id(&mut from)?;
-        let last_membership = StoredMembership::new(at, membership(&mut from)?);
-        end(&from)?;
-        let meta = SnapshotMeta {
-            last_log_id,
-            last_membership,
-        };
-        Ok(Self { vote, meta })
-    }
-}
-
-/// The answer to a part of a state: a vote if it was the last part, or if the vote is higher than the sender's.
-pub(crate) fn encode_sync_answer(answered: Option<Vote>) -> Bytes {
-    let mut to = BytesMut::new();
-    to.put_u8(VERSION);
-    to.put_u8(u8::from(answered.is_some()));
-    if let Some(voted) = answered {
-        put_vote(&mut to, voted);
-    }
-    to.freeze()
-}
-
-pub(crate) fn decode_sync_answer(mut from: Bytes) -> Result<Option<Vote>> {
-    version(&mut from)?;
-    let answered = flag(&mut from)?.then(|| vote(&mut from)).transpose()?;
-    end(&from)?;
-    Ok(answered)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -595,20 +544,6 @@ mod tests {
             check(&encode_transfer(&transfer), decode_transfer),
             format!("{transfer:?}")
         );
-        let begin = SyncBegin {
-            vote,
-            meta: SnapshotMeta {
-                last_log_id: Some(id(3, 2, 8)),
-                last_membership: StoredMembership::new(Some(id(3, 2, 8)), members()),
-            },
-        };
-        assert_eq!(check(&begin.encode(), SyncBegin::decode), format!("{begin:?}"));
-        for answered in [None, Some(vote)] {
-            assert_eq!(
-                check(&encode_sync_answer(answered), decode_sync_answer),
-                format!("{answered:?}")
-            );
-        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 use types::LogIndex;
 
 use super::codec::{self, Mark, StoredPayload, decode_raft_payload, stored_payload};
+use super::outgoing::Outgoings;
 use super::types::{Batch, Entry, LogId, Payload, Types, Vote, from_journal, journal_index, to_journal};
 
 /// Memory for entries that were just written: what followers and the owner read next.
@@ -122,6 +123,7 @@ pub(crate) struct Shared {
     applied: AtomicU64,
     mark: Mutex<Mark>,
     own: Mutex<Own>,
+    outgoings: Outgoings,
     process: Arc<dyn Process>,
 }
 
@@ -144,6 +146,42 @@ impl Shared {
     /// Returns the process that writes the log.
     pub(crate) fn process(&self) -> &Arc<dyn Process> {
         &self.process
+    }
+
+    /// Returns the state that is sent to other nodes.
+    pub(crate) fn outgoings(&self) -> &Outgoings {
+        &self.outgoings
+    }
+
+    /// Writes contents of a state that comes from another node, and stands for the entries up to one. Returns where they
+    /// lie; they are durable with the next sync.
+    pub(crate) fn copy(&self, index: LogIndex, copies: &[u8]) -> io::Result<Place> {
+        let written = self.log().copy_forward(index, copies);
+        self.checked(written)
+    }
+
+    /// Makes everything durable that was written.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.checked(self.sync_written())
+    }
+
+    fn sync_written(&self) -> Result<(), JournalError> {
+        let Some(pending) = self.log().begin_sync()? else {
+            return Ok(());
+        };
+        let synced = pending.run();
+        self.log().end_sync(synced)
+    }
+
+    /// Ends the process if the log cannot go on: nobody knows what is stored.
+    fn checked<T>(&self, result: Result<T, JournalError>) -> io::Result<T> {
+        if let Err(failure) = &result
+            && !self.log().is_usable()
+        {
+            error!(error = %failure, "the log has failed: aborting, so that nothing counts that may not be stored");
+            self.process.abort();
+        }
+        result.map_err(io::Error::other)
     }
 
     /// Returns the vote of this node.
@@ -257,6 +295,7 @@ impl LogStore {
             applied: AtomicU64::new(0),
             mark: Mutex::new(mark),
             own: Mutex::default(),
+            outgoings: Outgoings::default(),
             process,
         });
         let (writes, asked) = unbounded_channel();
@@ -436,11 +475,7 @@ impl Writer {
         if !needs_sync {
             return Ok(());
         }
-        let Some(pending) = self.0.log().begin_sync()? else {
-            return Ok(());
-        };
-        let synced = pending.run();
-        self.0.log().end_sync(synced)
+        self.0.sync_written()
     }
 
     /// A full disk ends when somebody makes room: a follower waits and catches up, a leader loses its office meanwhile.

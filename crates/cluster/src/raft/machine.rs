@@ -61,6 +61,10 @@ impl Machine {
     }
 
     fn current(&self) -> io::Result<Option<Snapshot>> {
+        if let Some(meta) = self.store.shared().outgoings().meta() {
+            let snapshot = SnapshotData::Stored;
+            return Ok(Some(Snapshot { meta, snapshot }));
+        }
         let log = self.store.shared().log();
         let Some(snapshot) = log.snapshot() else {
             return Ok(None);

@@ -17,9 +17,10 @@ use openraft::raft::{
 use openraft::{RaftNetworkFactory, RaftNetworkV2};
 
 use super::codec::{self, CodecError};
+use super::incoming::Incoming;
 use super::log_store;
 use super::machine::SnapshotData;
-use super::sync::{self, Inbound};
+use super::sync;
 use super::types::{Member, Raft, Snapshot, Types, Vote};
 
 /// What nodes of one cluster ask each other for Raft's sake.
@@ -35,10 +36,8 @@ pub enum Kind {
     TransferLeader,
     /// A whole state begins.
     SyncBegin,
-    /// A piece of it.
-    SyncPiece,
-    /// All of it was sent.
-    SyncEnd,
+    /// A part of it.
+    SyncPart,
 }
 
 /// Why a request to another node had no answer.
@@ -186,7 +185,7 @@ impl RaftNetworkV2<Types> for Peer {
 pub(crate) async fn answer(
     raft: &Raft,
     store: &Arc<log_store::Shared>,
-    inbound: &Inbound,
+    incoming: &Incoming,
     kind: Kind,
     body: Bytes,
 ) -> io::Result<Bytes> {
@@ -207,6 +206,7 @@ pub(crate) async fn answer(
             let answer = raft.handle_transfer_leader(codec::decode_transfer(body)?).await;
             codec::encode_transfer_answer(&answer.map_err(io::Error::other)?)
         }
-        Kind::SyncBegin | Kind::SyncPiece | Kind::SyncEnd => inbound.answer(raft, store, kind, body).await?,
+        Kind::SyncBegin => incoming.begin(store, body).await?,
+        Kind::SyncPart => incoming.part(raft, store, body).await?,
     })
 }

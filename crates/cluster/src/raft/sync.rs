@@ -1,101 +1,29 @@
-//! The whole state for a node that is too far behind: its entries are no longer in the log.
+//! Sends the whole state to a node that is too far behind: its entries are no longer in the log.
 //!
-//! The leader reads its last snapshot, with every content that it needs, and sends it in pieces; the other node writes them
-//! to a snapshot of its own, which takes the place of its state when all of it is there.
+//! First the state of the last snapshot, then the contents of its messages, a part at a time and the next one when the one
+//! before is stored. A node that has a part of the very same state says so at the beginning, and gets the rest.
 
 use std::future::Future;
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::Arc;
 
-use broker::Process;
-use bytes::{BufMut, Bytes, BytesMut};
-use journal::{RaftSnapshot, SnapshotSink};
+use broker::{DamagedContent, ExportedContents};
+use bytes::Bytes;
 use openraft::errors::{NetworkError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::raft::SnapshotResponse;
-use tokio::sync::mpsc::error::{SendError, TrySendError};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
-use tracing::info;
+use tracing::{error, info};
 
-use super::codec::{self, SyncBegin};
+use super::incoming::blocking;
 use super::log_store;
-use super::machine::SnapshotData;
 use super::network::{Kind, Peer};
-use super::types::{Raft, Snapshot, SnapshotMeta, Types, Vote, journal_index, to_journal};
+use super::outgoing::Outgoing;
+use super::sync_codec::{SyncAnswer, SyncBegin, SyncKey, SyncPart};
+use super::types::{Snapshot, SnapshotMeta, Types, Vote};
 
-/// Bytes of one piece.
-const PIECE_BYTES: usize = 1 << 20;
-/// Pieces that may wait for the link.
-const PIECES_WAITING: usize = 2;
+/// Bytes of one part, but for the content that ends it.
+const PART_BYTES: usize = 1 << 20;
 
-/// Writes pieces to a channel.
-struct Pieces {
-    piece: BytesMut,
-    out: Sender<Bytes>,
-}
-
-impl Write for Pieces {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(PIECE_BYTES - self.piece.len());
-        self.piece.put_slice(&bytes[..taken]);
-        if self.piece.len() == PIECE_BYTES {
-            self.flush()?;
-        }
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let piece = std::mem::replace(&mut self.piece, BytesMut::with_capacity(PIECE_BYTES)).freeze();
-        let gone = |_| io::Error::other("nobody takes the state any more");
-        if piece.is_empty() {
-            Ok(())
-        } else {
-            send_piece(&self.out, piece).map_err(gone)
-        }
-    }
-}
-
-/// Waits while as many pieces wait as may.
-fn send_piece(out: &Sender<Bytes>, piece: Bytes) -> Result<(), SendError<Bytes>> {
-    match out.try_send(piece) {
-        Ok(()) => Ok(()),
-        Err(TrySendError::Closed(piece)) => Err(SendError(piece)),
-        Err(TrySendError::Full(piece)) => out.blocking_send(piece),
-    }
-}
-
-/// Reads the snapshot that Raft means with its contents, on a thread that may wait. A later one that has taken its place
-/// would bring what the entries after the earlier one bring again.
-fn read(store: &Arc<log_store::Shared>, meta: &SnapshotMeta) -> io::Result<Receiver<Bytes>> {
-    let stored = store.log().stored_snapshot().ok_or(io::ErrorKind::NotFound)?;
-    if meta.last_log_id.map(|last| journal_index(last.index)) != Some(stored.index()) {
-        return Err(io::Error::other(
-            "a later snapshot has taken the place of this one",
-        ));
-    }
-    let (out, pieces) = channel(PIECES_WAITING);
-    let reader = store.reader().clone();
-    let reading = async move {
-        let mut to = Pieces {
-            piece: BytesMut::with_capacity(PIECE_BYTES),
-            out,
-        };
-        let written = stored.read(|content| {
-            broker::export_snapshot(content, &|segment| reader.file(segment), &mut to)?;
-            to.flush()?;
-            Ok(())
-        });
-        if let Err(error) = written {
-            // The pieces end without their end, and the other node throws them away.
-            tracing::warn!(%error, "the state could not be read for another node");
-            return;
-        }
-        // An empty piece is the end.
-        drop(send_piece(&to.out, Bytes::new()));
-    };
-    store.process().spawn("raft-state", Box::pin(reading))?;
-    Ok(pieces)
-}
+type Outcome = Result<SnapshotResponse<Types>, StreamingError<Types>>;
 
 /// Sends the last snapshot to a node.
 pub(crate) async fn send(
@@ -104,7 +32,7 @@ pub(crate) async fn send(
     vote: Vote,
     snapshot: Snapshot,
     cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
-) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+) -> Outcome {
     let sending = send_all(peer, store, vote, snapshot.meta);
     tokio::select! {
         sent = sending => sent,
@@ -112,140 +40,128 @@ pub(crate) async fn send(
     }
 }
 
-async fn send_all(
-    peer: &Peer,
-    store: &Arc<log_store::Shared>,
-    vote: Vote,
-    meta: SnapshotMeta,
-) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-    let failed = |error: io::Error| StreamingError::Unreachable(Unreachable::new(&error));
-    let mut pieces = read(store, &meta).map_err(failed)?;
-    let begin = SyncBegin { vote, meta };
+fn failed(error: &io::Error) -> StreamingError<Types> {
+    StreamingError::Unreachable(Unreachable::new(error))
+}
+
+async fn send_all(peer: &Peer, store: &Arc<log_store::Shared>, vote: Vote, meta: SnapshotMeta) -> Outcome {
+    let shared = Arc::clone(store);
+    let state = blocking(&**store.process(), move || {
+        shared.outgoings().open(&shared, &meta)
+    });
+    let state = state.await.map_err(|error| failed(&error))?;
+    let begin = SyncBegin {
+        vote,
+        meta: state.meta.clone(),
+        state_bytes: state.export.state().len() as u64,
+        state_crc: state.state_crc,
+    };
+    let Some(key) = begin.key() else {
+        return Err(failed(&io::Error::other("a state without a place in the log")));
+    };
+    let (node, bytes, contents) = (peer.node(), begin.state_bytes, state.export.count());
     info!(
-        node = peer.node(),
-        "sending the state to a node that is far behind"
+        node,
+        bytes, contents, "sending the state to a node that is far behind"
     );
-    let answer = peer.ask_sync(Kind::SyncBegin, begin.encode()).await?;
-    if let Some(higher) = decode(&answer)? {
-        return Ok(SnapshotResponse::new(higher));
+    let (sent, next) = match ask(peer, Kind::SyncBegin, begin.encode()).await? {
+        SyncAnswer::From { state_bytes, next } => (state_bytes, next),
+        SyncAnswer::Vote(answered) => return Ok(SnapshotResponse::new(answered)),
+        SyncAnswer::Taken => return Err(unexpected()),
+    };
+    let to = Receiver { peer, key };
+    let sent = usize::try_from(sent).unwrap_or(usize::MAX);
+    if let Some(answered) = to.send_state(state.export.state(), sent).await? {
+        return Ok(answered);
     }
-    while let Some(piece) = pieces.recv().await {
-        let is_end = piece.is_empty();
-        let answer = if is_end {
-            peer.ask_sync(Kind::SyncEnd, Bytes::new()).await?
-        } else {
-            peer.ask_sync(Kind::SyncPiece, piece).await?
-        };
-        if let Some(answered) = decode(&answer)? {
-            return Ok(SnapshotResponse::new(answered));
+    if let Some(answered) = to.send_contents(store, &state, next).await? {
+        return Ok(answered);
+    }
+    let end = SyncPart::End { contents };
+    to.send(end).await?.ok_or_else(unexpected)
+}
+
+fn unexpected() -> StreamingError<Types> {
+    failed(&io::Error::other(
+        "an answer that does not fit the part of the state",
+    ))
+}
+
+async fn ask(peer: &Peer, kind: Kind, body: Bytes) -> Result<SyncAnswer, StreamingError<Types>> {
+    let answer = peer.ask_sync(kind, body).await?;
+    SyncAnswer::decode(answer).map_err(|error| StreamingError::Network(NetworkError::new(&error)))
+}
+
+/// The node that gets the state. Its answer is returned where it needs no more.
+struct Receiver<'a> {
+    peer: &'a Peer,
+    key: SyncKey,
+}
+
+impl Receiver<'_> {
+    async fn send(&self, part: SyncPart) -> Result<Option<SnapshotResponse<Types>>, StreamingError<Types>> {
+        match ask(self.peer, Kind::SyncPart, part.encode(self.key)).await? {
+            SyncAnswer::Taken => Ok(None),
+            SyncAnswer::Vote(answered) => Ok(Some(SnapshotResponse::new(answered))),
+            SyncAnswer::From { .. } => Err(unexpected()),
         }
-        if is_end {
-            break;
-        }
-    }
-    Err(failed(io::Error::other("the state could not be read or taken")))
-}
-
-fn decode(answer: &Bytes) -> Result<Option<Vote>, StreamingError<Types>> {
-    codec::decode_sync_answer(answer.clone())
-        .map_err(|error| StreamingError::Network(NetworkError::new(&error)))
-}
-
-/// A state that is being received.
-#[derive(Debug)]
-struct Receiving {
-    vote: Vote,
-    meta: SnapshotMeta,
-    sink: Box<dyn SnapshotSink>,
-}
-
-/// What a node receives of another one's state: one at a time, and the last one that began counts.
-#[derive(Debug, Default)]
-pub(crate) struct Inbound(Mutex<Option<Receiving>>);
-
-impl Inbound {
-    fn put(&self, receiving: Option<Receiving>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = receiving;
     }
 
-    fn take(&self) -> io::Result<Receiving> {
-        let receiving = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        receiving.ok_or_else(|| io::Error::other("no state is being received here"))
-    }
-
-    /// Answers one request; the vote comes with the last answer, or when it is higher than the sender's.
-    pub(crate) async fn answer(
+    async fn send_state(
         &self,
-        raft: &Raft,
-        store: &Arc<log_store::Shared>,
-        kind: Kind,
-        body: Bytes,
-    ) -> io::Result<Bytes> {
-        let answered = match kind {
-            Kind::SyncBegin => self.begin(store, SyncBegin::decode(body)?)?,
-            Kind::SyncPiece => {
-                let mut receiving = self.take()?;
-                let receiving = blocking(&**store.process(), move || {
-                    receiving.sink.write(&body).map_err(io::Error::other)?;
-                    Ok(receiving)
-                });
-                self.put(Some(receiving.await?));
-                None
+        state: &Bytes,
+        sent: usize,
+    ) -> Result<Option<SnapshotResponse<Types>>, StreamingError<Types>> {
+        for offset in (sent..state.len()).step_by(PART_BYTES) {
+            let part = SyncPart::State {
+                offset: offset as u64,
+                bytes: state.slice(offset..state.len().min(offset + PART_BYTES)),
+            };
+            if let Some(answered) = self.send(part).await? {
+                return Ok(Some(answered));
             }
-            Kind::SyncEnd => Some(self.end(raft, store).await?),
-            Kind::Append | Kind::Vote | Kind::PreVote | Kind::TransferLeader => None,
-        };
-        Ok(codec::encode_sync_answer(answered))
-    }
-
-    fn begin(&self, store: &Arc<log_store::Shared>, begin: SyncBegin) -> io::Result<Option<Vote>> {
-        let SyncBegin { vote, meta } = begin;
-        let own = store.vote();
-        if own.is_some_and(|own| own > vote) {
-            return Ok(own);
         }
-        let last = meta
-            .last_log_id
-            .ok_or_else(|| io::Error::other("a state without a place in the log"))?;
-        if journal_index(last.index) <= store.applied() {
-            // It came by other ways meanwhile: that is as good as taking it.
-            let heard = own.filter(|own| *own == vote);
-            let unheard = || io::Error::other("the leader that sends this state is not known here yet");
-            return heard.map(Some).ok_or_else(unheard);
-        }
-        let snapshot = RaftSnapshot {
-            id: to_journal(last),
-            membership: codec::encode_stored_membership(&meta.last_membership),
-        };
-        let sink = store
-            .log()
-            .begin_install(&snapshot, &[])
-            .map_err(io::Error::other)?;
-        info!(index = last.index, "receiving the state of the leader");
-        self.put(Some(Receiving { vote, meta, sink }));
         Ok(None)
     }
 
-    async fn end(&self, raft: &Raft, store: &log_store::Shared) -> io::Result<Vote> {
-        let Receiving { vote, meta, sink } = self.take()?;
-        let finish = move || sink.finish().map_err(io::Error::other);
-        let receipt = blocking(&**store.process(), finish).await?;
-        let snapshot = Snapshot {
-            meta,
-            snapshot: SnapshotData::Received(receipt),
-        };
-        let installed = raft.install_full_snapshot(vote, snapshot).await;
-        Ok(installed.map_err(io::Error::other)?.vote)
+    /// Sends contents from a slot on. The next part is read while one is under way.
+    async fn send_contents(
+        &self,
+        store: &Arc<log_store::Shared>,
+        state: &Arc<Outgoing>,
+        from: u64,
+    ) -> Result<Option<SnapshotResponse<Types>>, StreamingError<Types>> {
+        let mut read = read(store, state, from).await?;
+        while let Some(ExportedContents { copies, next }) = read {
+            let part = SyncPart::Contents {
+                next,
+                copies: copies.into(),
+            };
+            let (answered, following) = tokio::join!(self.send(part), self::read(store, state, next));
+            if let Some(answered) = answered? {
+                return Ok(Some(answered));
+            }
+            read = following?;
+        }
+        Ok(None)
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    process: &dyn Process,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let (done, heard) = oneshot::channel();
-    // Who no longer waits does not need it.
-    let work = async move { drop(done.send(work())) };
-    process.spawn("raft-state", Box::pin(work))?;
-    heard.await.map_err(io::Error::other)?
+async fn read(
+    store: &Arc<log_store::Shared>,
+    state: &Arc<Outgoing>,
+    from: u64,
+) -> Result<Option<ExportedContents>, StreamingError<Types>> {
+    let exported = Arc::clone(state);
+    let read = move || Ok(exported.export.contents(from, PART_BYTES));
+    let read = blocking(&**store.process(), read).await;
+    read.map_err(|error| failed(&error))?.map_err(|damaged: DamagedContent| {
+        error!(
+            error = %damaged,
+            "the state cannot be sent: another node with undamaged contents has to lead; without one, stop this node and \
+             run `holdfast repair`"
+        );
+        store.outgoings().damaged();
+        failed(&io::Error::other(damaged))
+    })
 }

@@ -30,6 +30,8 @@ mod raft;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod sync;
+#[cfg(test)]
 mod tampering;
 #[cfg(test)]
 mod tcp;

@@ -27,6 +27,12 @@ impl ReplicatedLog {
         Ok(place.plus(APPLIED_BYTES as u32))
     }
 
+    /// Keeps the segments of copies that are written from now on until there is a snapshot of an entry or a later one: they
+    /// belong to a state that is still coming, of that entry. It replaces the hold before.
+    pub fn hold(&mut self, until: LogIndex) {
+        self.log.hold(until);
+    }
+
     /// Returns the file of a segment to read from. It is not used for anything else while somebody holds it.
     pub fn segment(&self, segment: u32) -> Option<Arc<dyn File>> {
         self.log.segment(segment)

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use types::LogIndex;
+
 use crate::contract::Kept;
 use crate::disk::{Disk, File, Space};
 use crate::error::JournalError;
@@ -151,13 +153,22 @@ impl SegmentLog {
         }
     }
 
+    /// Keeps what is written from now on until there is a snapshot of an entry or a later one. It replaces the hold before.
+    pub(crate) fn hold(&mut self, until: LogIndex) {
+        self.held = Some((self.position, until.0));
+    }
+
     /// Gives up the segments before the one in which the log can begin that nobody needs entries up to `index` of, but
     /// for those that the snapshot needs contents from. A log may be cut and written again, so an older segment can
     /// begin after a later entry.
     pub(crate) fn drop_obsolete(&mut self, index: u64) {
         // The log can only begin with a start record that is durable, and contents that were copied while the snapshot was
         // written lie where only the next one says.
-        let (synced_to, begun_at) = (self.synced_to, self.snapshot_begun_at);
+        let held_from = self.held.filter(|(_, until)| self.snapshot_index < *until);
+        let begun_at = held_from.map_or(self.snapshot_begun_at, |(from, _)| {
+            self.snapshot_begun_at.min(from)
+        });
+        let synced_to = self.synced_to;
         let is_base =
             |before: LogId, base: u64| before.index.0 <= index && base < synced_to && base <= begun_at;
         let obsolete = if is_base(self.active.before, self.active.base) {
