@@ -2,57 +2,58 @@
 
 use std::net::TcpListener;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::Bench;
+use super::backlog::fill;
 use super::bar::Bar;
 use super::load::{Figures, Scenario};
 use super::metrics::get;
 use super::report::{Report, median};
 use super::server::{Server, Settings};
 
+/// How much longer the slowest sends may take while a node gets the state.
+const JOINING: Bar = Bar::bound(3.0, "x");
 const RATIO: Bar = Bar::at_least(0.25, 0.35, "");
 const FORWARDING: Bar = Bar::bound(40.0, "%");
 const CONNECTIONS: u32 = 64;
+/// A node that is so many entries behind has caught up: entries go on coming.
+const NEAR: f64 = 500.0;
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
-/// Nodes of one cluster.
-struct Trio([Server; 3]);
+/// Nodes of one cluster, and what a further one needs to join it.
+struct Trio {
+    nodes: [Server; 3],
+    seeds: String,
+}
 
 impl Trio {
-    fn form(bench: &Bench) -> Result<Self> {
+    fn form(bench: &Bench, settings: &Settings) -> Result<Self> {
         let listeners = [1, 2, 3].map(|_| TcpListener::bind("127.0.0.1:0"));
         let mut addresses = Vec::new();
         for listener in listeners {
             addresses.push(listener?.local_addr()?.to_string());
         }
         let seeds = addresses.join(",");
-        let settings = addresses.iter().map(|address| {
-            Settings::signed()
-                .with("HOLDFAST_CLUSTER_LISTEN", address)
-                .with("HOLDFAST_CLUSTER_SEEDS", &seeds)
-                .with(
-                    "HOLDFAST_CLUSTER_SECRET",
-                    "a secret of the bench that is long enough",
-                )
-        });
+        let nodes = addresses.iter().map(|address| member(settings, address, &seeds));
         // Each is ready only when all have formed the cluster.
         let nodes = thread::scope(|scope| {
-            let starts: Vec<_> = settings
-                .map(|settings| scope.spawn(|| bench.server(settings)))
-                .collect();
+            let starts: Vec<_> = nodes.map(|node| scope.spawn(|| bench.server(node))).collect();
             let nodes = starts
                 .into_iter()
                 .map(|start| start.join().expect("a start does not panic"));
             nodes.collect::<Result<Vec<_>>>()
         })?;
         let nodes = nodes.try_into().ok().context("three were started")?;
-        Ok(Self(nodes))
+        Ok(Self { nodes, seeds })
     }
 
     /// Returns the number of the node that leads.
     fn leader(&self) -> Result<usize> {
-        for (number, node) in self.0.iter().enumerate() {
+        for (number, node) in self.nodes.iter().enumerate() {
             if get(&node.control, "/api/cluster/status")?.contains(r#""role":"leader""#) {
                 return Ok(number);
             }
@@ -65,7 +66,7 @@ impl Trio {
         let figures = thread::scope(|scope| {
             let shares = [22, 21, 21];
             let loads: Vec<_> = self
-                .0
+                .nodes
                 .iter()
                 .zip(shares)
                 .map(|(node, connections)| {
@@ -83,12 +84,13 @@ impl Trio {
 
     /// Loads one node, and returns the CPU time in microseconds that all of them together spent on a request.
     fn cpu_through(&self, bench: &Bench, number: usize, seconds: u32) -> Result<f64> {
-        let cpu = || self.0.iter().map(Server::cpu).collect::<Result<Vec<_>>>();
+        let cpu = || self.nodes.iter().map(Server::cpu).collect::<Result<Vec<_>>>();
         let before = cpu()?;
         let connections = CONNECTIONS;
-        let figures = bench
-            .load
-            .run(&self.0[number], Scenario::SendKibibyte { connections, seconds })?;
+        let figures = bench.load.run(
+            &self.nodes[number],
+            Scenario::SendKibibyte { connections, seconds },
+        )?;
         let requests = figures.requests_per_second * f64::from(seconds);
         let after = cpu()?;
         let spent = after.iter().zip(&before);
@@ -99,10 +101,21 @@ impl Trio {
     }
 }
 
+fn member(settings: &Settings, address: &str, seeds: &str) -> Settings {
+    settings
+        .clone()
+        .with("HOLDFAST_CLUSTER_LISTEN", address)
+        .with("HOLDFAST_CLUSTER_SEEDS", seeds)
+        .with(
+            "HOLDFAST_CLUSTER_SECRET",
+            "a secret of the bench that is long enough",
+        )
+}
+
 /// Compares a cluster with a single node.
 pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let single = bench.server(Settings::signed())?;
-    let trio = Trio::form(bench)?;
+    let trio = Trio::form(bench, &Settings::signed())?;
     let seconds = bench.effort.seconds;
     let (mut alone, mut together, mut per_entry) = (Vec::new(), Vec::new(), Vec::new());
     let (mut direct, mut forwarded) = (Vec::new(), Vec::new());
@@ -113,7 +126,7 @@ pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
         let commits = || -> Result<(f64, f64)> {
             // Who leads counts, and it may be another one by now.
             let (mut sent, mut entries) = (0.0, 0.0);
-            for node in &trio.0 {
+            for node in &trio.nodes {
                 let page = node.metrics()?;
                 sent += page.sum("holdfast_messages_sent_total")?;
                 entries += page.sum("holdfast_commit_batch_commands_count")?;
@@ -148,4 +161,69 @@ pub(super) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
         &FORWARDING,
     );
     Ok(())
+}
+
+/// Lets a node join a cluster with a deep backlog, while clients send.
+pub(super) fn join(bench: &Bench, report: &mut Report) -> Result<()> {
+    // The backlog is sent without signatures.
+    let settings = Settings::dev();
+    let trio = Trio::form(bench, &settings)?;
+    let leader = &trio.nodes[trio.leader()?];
+    let messages = bench.effort.deep;
+    fill(&leader.url, "standing", messages, 1_024)?;
+    let seconds = bench.effort.seconds;
+    let scenario = Scenario::Send {
+        connections: 16,
+        seconds,
+    };
+    let p99 = || bench.load.run(leader, scenario)?.send_latency_us("p99_us");
+    let before = (0..bench.effort.runs)
+        .map(|_| p99())
+        .collect::<Result<Vec<_>>>()?;
+    let before = median(before);
+    let join = |disk: &str, settings: &Settings, bar: &Bar, report: &mut Report| -> Result<()> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let seeds = format!("{},{address}", trio.seeds);
+        let began = Instant::now();
+        let (during, joined) = thread::scope(|scope| {
+            let joining = scope.spawn(|| -> Result<_> {
+                let node = bench.server(member(settings, &address, &seeds))?;
+                while applied(&node)? + NEAR < applied(leader)? {
+                    thread::sleep(LOOK);
+                }
+                Ok((node, began.elapsed()))
+            });
+            let mut during = Vec::new();
+            while !joining.is_finished() {
+                during.push(p99()?);
+            }
+            let joined = joining.join().expect("a start does not panic")?;
+            Ok::<_, anyhow::Error>((during, joined))
+        })?;
+        let (node, took) = joined;
+        let during = median(during);
+        report.bar(
+            &format!("p99 of sends at 16 connections while a fourth node, {disk}, gets the state / before"),
+            format!(
+                "{during:.0} / {before:.0} us = {:.2}; {messages} messages of 1 KiB in {:.1} s, {} MiB resident there",
+                during / before,
+                took.as_secs_f64(),
+                node.resident_bytes()? >> 20
+            ),
+            during / before,
+            bar,
+        );
+        Ok(())
+    };
+    join(
+        "on a disk of its own (memory)",
+        &settings.clone().in_memory(),
+        &JOINING,
+        report,
+    )?;
+    join("on the disk of the others", &settings, &JOINING, report)
+}
+
+fn applied(node: &Server) -> Result<f64> {
+    node.metrics()?.sum("holdfast_cluster_applied_index")
 }

@@ -10,14 +10,23 @@ use crate::tools::target_dir;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A new folder on the disk that holds the build, removed when dropped.
+/// A new folder, on the disk that holds the build unless it is in memory. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct Home(PathBuf);
 
 impl Home {
     pub(super) fn new() -> Result<Self> {
+        Self::below(&target_dir())
+    }
+
+    /// Makes one in memory.
+    pub(super) fn in_memory() -> Result<Self> {
+        Self::below(Path::new("/dev/shm"))
+    }
+
+    fn below(folder: &Path) -> Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let home = target_dir()
+        let home = folder
             .join("tmp")
             .join(format!("bench-{}-{number}", std::process::id()));
         fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;

@@ -69,7 +69,7 @@ struct Binaries {
 
 type Section = fn(&Bench, &mut Report) -> Result<()>;
 
-const SECTIONS: [(&str, Section); 17] = [
+const SECTIONS: [(&str, Section); 18] = [
     ("micro-benchmarks", micro_benchmarks),
     ("start and idle", start::run),
     ("sends, 1 connection", |bench, report| {
@@ -93,6 +93,7 @@ const SECTIONS: [(&str, Section); 17] = [
     ("disk", disk::run),
     ("snapshots", snapshots::run),
     ("cluster", cluster::run),
+    ("joining", cluster::join),
 ];
 
 /// Runs the verb.

@@ -26,6 +26,7 @@ const DRIVER_CHANGED: &str = "the driver of commits has changed";
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     is_dev: bool,
+    is_in_memory: bool,
     variables: Vec<(&'static str, String)>,
 }
 
@@ -42,7 +43,17 @@ impl Settings {
 
     fn new(is_dev: bool) -> Self {
         let variables = vec![("HOLDFAST_FSYNC", "always".to_owned())];
-        Self { is_dev, variables }
+        Self {
+            is_dev,
+            is_in_memory: false,
+            variables,
+        }
+    }
+
+    /// The data lie in memory: as on a disk that nothing else uses.
+    pub(super) fn in_memory(mut self) -> Self {
+        self.is_in_memory = true;
+        self
     }
 
     /// Sets an option by its variable.
@@ -67,7 +78,11 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn start(program: &Path, settings: Settings) -> Result<Self> {
-        let home = Home::new()?;
+        let home = if settings.is_in_memory {
+            Home::in_memory()?
+        } else {
+            Home::new()?
+        };
         if !settings.is_dev {
             write_keys(&home.path().join("holdfast.toml"))?;
         }

@@ -19,7 +19,7 @@ use super::sync_codec::{SyncAnswer, SyncBegin, SyncKey, SyncPart};
 use super::types::{Raft, Snapshot, Vote, journal_index, to_journal};
 
 /// Bytes of contents after which they are made durable, so that there is little to do at the end.
-const SYNC_BYTES: u64 = 16 << 20;
+const SYNC_BYTES: u64 = 2 << 20;
 
 /// A state that is being received.
 #[derive(Debug)]

@@ -6,11 +6,13 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker::{DamagedContent, ExportedContents};
 use bytes::Bytes;
 use openraft::errors::{NetworkError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::raft::SnapshotResponse;
+use tokio::time::{Instant, sleep_until};
 use tracing::{error, info};
 
 use super::incoming::blocking;
@@ -21,7 +23,9 @@ use super::sync_codec::{SyncAnswer, SyncBegin, SyncKey, SyncPart};
 use super::types::{Snapshot, SnapshotMeta, Types, Vote};
 
 /// Bytes of one part, but for the content that ends it.
-const PART_BYTES: usize = 1 << 20;
+const PART_BYTES: usize = 256 << 10;
+/// Longest pause after a part.
+const REST_MAX: Duration = Duration::from_millis(50);
 
 type Outcome = Result<SnapshotResponse<Types>, StreamingError<Types>>;
 
@@ -137,11 +141,17 @@ impl Receiver<'_> {
                 next,
                 copies: copies.into(),
             };
+            let (began, applied) = (Instant::now(), store.applied());
             let (answered, following) = tokio::join!(self.send(part), self::read(store, state, next));
+            let rest = began.elapsed().min(REST_MAX);
             if let Some(answered) = answered? {
                 return Ok(Some(answered));
             }
             read = following?;
+            if store.applied() != applied {
+                // What clients do comes first: disks and links are busy with this half of the time.
+                sleep_until(Instant::now() + rest).await;
+            }
         }
         Ok(None)
     }
