@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use broker::OsRandom;
 use clap::{Arg, ArgMatches, Command, value_parser};
+use config::{NODE_FILE, NodeFile};
 use journal::Layout;
 
+use crate::node_file::{check_address, listen_for, secret, write};
 use crate::stopped::{Failure, Stopped};
 
 /// Describes the verb.
@@ -14,8 +16,9 @@ pub(crate) fn command() -> Command {
     Command::new("init")
         .about("Makes the data directory of a stopped single node that of the first node of a cluster")
         .after_help(
-            "Nothing is lost, and it can be run again after a crash. Start the node with the settings of a cluster \
-             then, and others with its address among their seeds; give them a vote with `holdfast cluster add`.\n\n\
+            "Nothing is lost, and it can be run again after a crash. The directory gets settings of its cluster, with a new \
+             secret (cluster.toml): flags, environment and configuration file go before them. Start the node then, and let \
+             other machines join it with `holdfast cluster token` and `holdfast cluster join`.\n\n\
              Exit codes: 0 done, or it is the directory of a node of a cluster already; 5 in use by a server, or \
              empty; 4 no such directory; 1 it cannot be read.",
         )
@@ -34,6 +37,18 @@ pub(crate) fn command() -> Command {
                 .required(true)
                 .help("Where other nodes will reach this one: its cluster.advertise"),
         )
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("HOST:PORT")
+                .help("Where it will listen for them; the advertised port at every address of the machine if left out"),
+        )
+        .arg(
+            Arg::new("name")
+                .long("name")
+                .value_name("NAME")
+                .help("What people call the cluster: its cluster.name"),
+        )
 }
 
 /// Runs the verb.
@@ -51,13 +66,10 @@ fn converted(matches: &ArgMatches) -> Result<String, Failure> {
     let stopped = Stopped::open(matches)?;
     let directory = stopped.path();
     let advertise = matches.get_one::<String>("advertise").expect("clap requires it");
-    check_address(advertise).map_err(|cause| Failure {
-        code: Failure::USAGE,
-        what: format!("--advertise {advertise} is no address"),
-        cause,
-        place: directory.clone(),
-        hint: "give a host and a port, such as 10.0.1.11:7901".to_owned(),
-    })?;
+    check_address("--advertise", advertise, &stopped.root)?;
+    let listen = matches.get_one::<String>("listen").cloned();
+    let listen = listen.unwrap_or_else(|| listen_for(advertise));
+    check_address("--listen", &listen, &stopped.root)?;
     let of_journal = |error| Failure::of_journal(&directory, error);
     let empty = || Failure {
         code: Failure::CONFLICT,
@@ -76,6 +88,16 @@ fn converted(matches: &ArgMatches) -> Result<String, Failure> {
         }
         None => return Err(empty()),
     }
+    // Before the directory is that of a node, so that it can always be started as one.
+    let name = matches.get_one::<String>("name");
+    let file = NodeFile {
+        name: name.map_or("", String::as_str),
+        listen: &listen,
+        advertise,
+        seeds: std::slice::from_ref(advertise),
+        secret: &secret(&OsRandom),
+    };
+    write(&stopped.root, &file)?;
     let mut first = None;
     let index = broker::convert(stopped.disk, stopped.lock, |index| {
         let node = cluster::first_node(index, advertise, &OsRandom)?;
@@ -88,36 +110,7 @@ fn converted(matches: &ArgMatches) -> Result<String, Failure> {
     let cluster: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!(
         "{directory} is now that of node {node:016x}, the first of cluster {cluster}, with everything up to entry {index}\n  \
-         next: start it with cluster.advertise = {advertise}, then others with {advertise} among their seeds, and give them \
-         a vote with `holdfast cluster add`"
+         next: start it with `holdfast serve --data-dir {directory}`: it is set as the only node so far, with a new secret \
+         ({NODE_FILE}); then `holdfast cluster token URL` on it, and `holdfast cluster join URL --token TOKEN` on other machines"
     ))
-}
-
-fn check_address(address: &str) -> Result<(), String> {
-    let (host, port) = address.rsplit_once(':').ok_or("it has no port")?;
-    match port.parse::<u16>() {
-        Ok(port) if port > 0 && !host.is_empty() => Ok(()),
-        Ok(_) | Err(_) => Err("it needs a host, and a port from 1 to 65535".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_have_a_host_and_a_port() {
-        for (address, is_one) in [
-            ("10.0.0.1:7901", true),
-            ("holdfast-0.holdfast:7901", true),
-            ("[::1]:7901", true),
-            ("7901", false),
-            (":7901", false),
-            ("host:0", false),
-            ("host:65536", false),
-            ("", false),
-        ] {
-            assert_eq!(check_address(address).is_ok(), is_one, "{address:?}");
-        }
-    }
 }

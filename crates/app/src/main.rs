@@ -1,6 +1,8 @@
 //! The `holdfast` binary.
 
 mod init;
+mod join;
+mod node_file;
 mod repair;
 mod stopped;
 mod utc;
@@ -26,7 +28,11 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(serve)
         .subcommand(cli::bench_command())
-        .subcommand(cli::cluster_command().subcommand(init::command()))
+        .subcommand(
+            cli::cluster_command()
+                .subcommand(init::command())
+                .subcommand(join::command()),
+        )
         .subcommand(verify::command())
         .subcommand(repair::command())
         .get_matches();
@@ -35,6 +41,7 @@ fn main() -> ExitCode {
         Some(("bench", arguments)) => cli::run_bench(arguments),
         Some(("cluster", arguments)) => match arguments.subcommand() {
             Some(("init", arguments)) => init::run(arguments),
+            Some(("join", arguments)) => join::run(arguments),
             Some(_) | None => cli::run_cluster(arguments),
         },
         Some(("verify", arguments)) => verify::run(arguments),

@@ -22,7 +22,7 @@ pub(crate) fn directory_argument() -> Arg {
 pub(crate) struct Stopped {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) lock: Box<dyn Lock>,
-    root: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 impl Stopped {

@@ -11,4 +11,4 @@ mod failure;
 mod sqs;
 
 pub use bench::{command as bench_command, run as run_bench};
-pub use cluster::{command as cluster_command, run as run_cluster};
+pub use cluster::{JoinFailure, ask_to_join, command as cluster_command, run as run_cluster};

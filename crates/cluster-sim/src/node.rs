@@ -179,6 +179,7 @@ impl Machine {
             election_silence: ElectionSilence::default(),
             replicate_timeout: Duration::from_secs(5),
             entries_kept: site.plan.entries_kept,
+            name: String::new(),
             may_move_clock: false,
             prefers_to_lead: false,
         }

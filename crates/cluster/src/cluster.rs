@@ -52,6 +52,8 @@ pub struct Settings {
     pub advertise: String,
     /// The addresses of all nodes of the first formation, this one included.
     pub seeds: Vec<String>,
+    /// What people call the cluster; nothing if they do not.
+    pub name: String,
     /// How nodes prove themselves.
     pub security: Security,
     /// When a node stands for election.
@@ -335,6 +337,15 @@ impl Cluster {
         {
             warn!(%error, "Raft did not end in order");
         }
+    }
+
+    /// Returns what people call the cluster; nothing if they do not.
+    pub fn name(&self) -> &str {
+        &self.0.settings.name
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.0.world
     }
 
     pub(crate) fn settings(&self) -> &Settings {

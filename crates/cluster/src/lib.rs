@@ -17,6 +17,7 @@ mod messages;
 mod node;
 mod raft;
 mod room;
+mod token;
 
 pub use admin::{Change, ChangeError, Report, Surveyed};
 pub use cluster::{Cluster, OpenError, Settings, World};
@@ -24,3 +25,4 @@ pub use driver::ClusterJournal;
 pub use founding::{FirstNode, first_node};
 pub use node::{ENTRIES_KEPT, ElectionSilence, Node, NodeError, NodeOptions, Role, View};
 pub use raft::network::{CallError, Calling, Kind, Peers};
+pub use token::{JoinAnswer, JoinQuestion, JoinToken, TOKEN_LIFE_MAX, TokenError};

@@ -210,15 +210,14 @@ impl Node {
             applied,
             copies,
         );
-        Ok((
-            Self {
-                raft,
-                store,
-                office,
-                incoming: Arc::default(),
-            },
-            journal,
-        ))
+        let incoming = Arc::default();
+        let node = Self {
+            raft,
+            store,
+            office,
+            incoming,
+        };
+        Ok((node, journal))
     }
 
     /// Returns its id.

@@ -17,6 +17,8 @@ pub use security::ClusterSecurity;
 /// What a node of a cluster is started with.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
+    /// What people call the cluster; nothing if they do not.
+    pub name: String,
     /// The address to listen on for other nodes.
     pub listen: NodeAddress,
     /// The address that this node announces. It is every address of the machine if that is listened on and no other
@@ -60,6 +62,7 @@ pub(crate) fn check(
         ));
     }
     Ok(Some(ClusterOptions {
+        name: raw.text(&table::NAME).unwrap_or_default().to_owned(),
         listen,
         advertise,
         seeds,

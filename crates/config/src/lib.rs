@@ -16,6 +16,7 @@ mod file;
 mod flags;
 mod keys;
 mod node_address;
+mod node_file;
 mod options;
 mod origin;
 mod raw;
@@ -29,6 +30,7 @@ pub use election_silence::ElectionSilence;
 pub use error::ConfigError;
 pub use flags::{Flags, arguments};
 pub use node_address::NodeAddress;
+pub use node_file::{NODE_FILE, NodeFile};
 pub use options::{
     AdminOptions, AuthOptions, BrokerOptions, Environment, Fsync, Limits, LogFormat, LogOptions, Options,
     ReadFile, ServerOptions, StoreOptions, load, load_from_process,

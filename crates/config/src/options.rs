@@ -13,6 +13,7 @@ use crate::error::ConfigError;
 use crate::file::{self, File};
 use crate::flags::Flags;
 use crate::keys;
+use crate::node_file;
 use crate::origin::{Origin, Setting};
 use crate::raw::Raw;
 use crate::secret::{self, AdminToken};
@@ -165,7 +166,10 @@ pub fn load(
     environment: Environment<'_>,
     read_file: ReadFile<'_>,
 ) -> Result<Options, ConfigError> {
-    let file = find_file(&Raw::merge(flags, environment, &File::default())?, read_file)?;
+    let mut file = find_file(&Raw::merge(flags, environment, &File::default())?, read_file)?;
+    let data_dir =
+        Raw::merge(flags, environment, &file)?.parse(&table::DATA_DIR, |text| Some(PathBuf::from(text)))?;
+    node_file::add(&mut file, &data_dir, read_file)?;
     let raw = Raw::merge(flags, environment, &file)?;
     let auth = AuthOptions {
         dev: raw.is_set(&table::DEV),
@@ -174,7 +178,7 @@ pub fn load(
     let server = server_options(&raw)?;
     check_exposure(&raw, server.bind, &auth)?;
     let store = StoreOptions {
-        data_dir: raw.parse(&table::DATA_DIR, |text| Some(PathBuf::from(text)))?,
+        data_dir,
         fsync: raw.choice(&table::FSYNC, [Fsync::Always, Fsync::Off])?,
         segment_bytes: raw.number(&table::SEGMENT_BYTES)?,
         snapshot_log_bytes: raw.number(&table::SNAPSHOT_LOG_BYTES)?,

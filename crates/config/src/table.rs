@@ -293,7 +293,7 @@ pub(crate) static LOG_FORMAT: Declared = Declared {
 };
 
 /// Every option.
-pub static OPTIONS: [&Declared; 37] = [
+pub static OPTIONS: [&Declared; 38] = [
     &DEV,
     &CONFIG,
     &FAULTS,
@@ -316,6 +316,7 @@ pub static OPTIONS: [&Declared; 37] = [
     &DEDUPLICATION_IDS_MAX,
     &BYTES_IN_FLIGHT_MAX,
     &TENANT_BYTES_IN_FLIGHT_MAX,
+    &cluster::NAME,
     &cluster::LISTEN,
     &cluster::ADVERTISE,
     &cluster::SEEDS,

@@ -1,6 +1,7 @@
 //! A server as a node of a cluster: what its options say, what it says of itself, and how it leaves.
 
 mod metrics;
+mod token;
 
 use std::io;
 use std::path::Path;
@@ -22,6 +23,7 @@ use crate::admin::{AdminAnswer, AdminError};
 use crate::serve::ServeError;
 
 pub(crate) use metrics::measure;
+pub(crate) use token::{issue, join};
 
 /// Longest that requests of other nodes may take to be answered once the server stops.
 const LINKS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -43,6 +45,7 @@ pub(crate) fn prepare(
     runtime: &Runtime,
 ) -> Result<Cluster, ServeError> {
     let settings = Settings {
+        name: options.name.clone(),
         listen: options.listen.to_string(),
         advertise: options.advertise.to_string(),
         seeds: options.seeds.iter().map(ToString::to_string).collect(),
@@ -236,7 +239,10 @@ pub(crate) async fn nodes(cluster: &Cluster) -> AdminAnswer {
     });
     AdminAnswer::ok(&Nodes {
         schema: "holdfast.cluster.status/1",
-        cluster: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        cluster: match cluster.name() {
+            "" => id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            name => name.to_owned(),
+        },
         term: reports().map(|report| report.term).max().unwrap_or(0),
         nodes: nodes.collect(),
     })

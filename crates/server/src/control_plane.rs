@@ -32,6 +32,7 @@ impl ControlPlane {
             .route("/api/cluster/status", get(cluster_status))
             .route("/leader", get(leader))
             .route("/api/cluster/nodes", get(cluster_nodes))
+            .route("/api/cluster/join", post(join_cluster))
             .route("/api/cluster/{action}", post(change_cluster))
             .route(drain::PATH, any(drain))
             .route("/metrics", get(metrics));
@@ -56,6 +57,10 @@ async fn cluster_status(State(plane): State<ControlPlane>) -> Response {
 
 async fn cluster_nodes(State(plane): State<ControlPlane>, headers: HeaderMap) -> Response {
     answer(plane.health.cluster_nodes(authorization(&headers)).await)
+}
+
+async fn join_cluster(State(plane): State<ControlPlane>, body: Bytes) -> Response {
+    answer(plane.health.join_cluster(&body))
 }
 
 async fn change_cluster(

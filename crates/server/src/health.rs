@@ -99,7 +99,15 @@ impl Health {
         }
     }
 
-    /// `POST /api/cluster/{transfer,add,remove}`.
+    /// `POST /api/cluster/join`: a new machine proves itself with its token.
+    pub(crate) fn join_cluster(&self, body: &[u8]) -> AdminAnswer {
+        match &self.cluster {
+            Some(cluster) => crate::cluster::join(cluster, body),
+            None => AdminAnswer::refused(StatusCode::NOT_FOUND, &no_cluster()),
+        }
+    }
+
+    /// `POST /api/cluster/{transfer,add,remove,token}`.
     pub(crate) async fn change_cluster(
         &self,
         action: &str,
@@ -107,6 +115,7 @@ impl Health {
         body: &[u8],
     ) -> AdminAnswer {
         match self.cluster_of_operators(authorization) {
+            Ok(cluster) if action == "token" => crate::cluster::issue(cluster, body),
             Ok(cluster) => crate::cluster::change(cluster, action, body).await,
             Err(refused) => refused,
         }
@@ -115,16 +124,8 @@ impl Health {
     /// Returns the cluster for whoever may change it.
     fn cluster_of_operators(&self, authorization: Option<&str>) -> Result<&Cluster, AdminAnswer> {
         self.admin.check(authorization)?;
-        self.cluster.as_ref().ok_or_else(|| {
-            let error = AdminError {
-                code: "not_found",
-                message: "there is no cluster".to_owned(),
-                cause: "this server is not a node of a cluster".to_owned(),
-                hint: "set cluster.listen and cluster.seeds".to_owned(),
-                retryable: false,
-            };
-            AdminAnswer::refused(StatusCode::NOT_FOUND, &error)
-        })
+        let refused = || AdminAnswer::refused(StatusCode::NOT_FOUND, &no_cluster());
+        self.cluster.as_ref().ok_or_else(refused)
     }
 
     /// `GET /api/cluster/status`: the node's own view of its cluster.
@@ -176,4 +177,14 @@ impl Health {
 
 pub(crate) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("plain values always encode")
+}
+
+fn no_cluster() -> AdminError {
+    AdminError {
+        code: "not_found",
+        message: "there is no cluster".to_owned(),
+        cause: "this server is not a node of a cluster".to_owned(),
+        hint: "set cluster.listen and cluster.seeds".to_owned(),
+        retryable: false,
+    }
 }

@@ -130,7 +130,13 @@ impl Server {
 
     /// Starts a server on an empty data directory.
     pub fn start_unready(launch: Launch) -> Result<Self> {
+        Self::start_prepared(launch, |_| Ok(()))
+    }
+
+    /// Starts a server on a data directory that is prepared first; it is not made before.
+    pub fn start_prepared(launch: Launch, prepare: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
         let home = Scratch::new("server")?;
+        prepare(&data_dir(home.path()))?;
         let mount = |mebibytes| SmallDisk::mount(&data_dir(home.path()), mebibytes);
         let disk = launch.disk_mebibytes.map(mount).transpose()?;
         let child = spawn(&launch, home.path())?;

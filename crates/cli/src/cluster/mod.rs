@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
 use self::call::{Method, call};
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::sqs::Endpoint;
 
 const AFTER_HELP: &str = "\
@@ -50,6 +50,17 @@ enum Verb {
         #[arg(long)]
         node: String,
     },
+    /// Makes a token by which a new machine joins: `holdfast cluster join`. Whoever has it can be a node.
+    Token {
+        /// A node's control port.
+        url: Endpoint,
+        /// How long it counts, at most 7 days.
+        #[arg(long, default_value = "1h", value_parser = seconds)]
+        ttl: u64,
+        /// Prints one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Takes a node out of the cluster.
     Remove {
         /// A node's control port.
@@ -84,13 +95,58 @@ pub fn command() -> Command {
 /// Does what the arguments say, and returns the exit code.
 pub fn run(matches: &ArgMatches) -> ExitCode {
     let arguments = Arguments::from_arg_matches(matches).expect("the matches are those of this command");
-    let as_json = matches!(arguments.verb, Verb::Status { json: true, .. });
+    let as_json = matches!(
+        arguments.verb,
+        Verb::Status { json: true, .. } | Verb::Token { json: true, .. }
+    );
     match perform(&arguments) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
         Err(failure) => failure.report(as_json),
+    }
+}
+
+/// Reads a time: a whole number with a unit.
+fn seconds(text: &str) -> Result<u64, String> {
+    let unit = text.chars().last().and_then(|unit| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3_600),
+        'd' => Some(86_400),
+        _ => None,
+    });
+    let number = text
+        .get(..text.len().saturating_sub(1))
+        .and_then(|number| number.parse::<u64>().ok());
+    let seconds = unit
+        .zip(number)
+        .and_then(|(unit, number)| number.checked_mul(unit));
+    seconds.ok_or_else(|| "a time is such as 30m, 1h or 2d".to_owned())
+}
+
+/// Asks a node what a new machine has to know: the answer to the question of its token.
+pub fn ask_to_join(url: &str, question: &str) -> Result<serde_json::Value, JoinFailure> {
+    let usage = |cause: String| {
+        let hint = "name the control port of a node, such as http://10.0.1.11:4101";
+        Failure::new(Kind::Usage, format!("{url} is no URL"), cause, hint)
+    };
+    let endpoint = url
+        .parse::<Endpoint>()
+        .map_err(|error| JoinFailure(usage(error.to_string())))?;
+    let body = json!({ "question": question });
+    call(&endpoint, Method::Post(body), "/api/cluster/join", None).map_err(JoinFailure)
+}
+
+/// Why a node did not say what a new machine has to know.
+#[derive(Debug)]
+pub struct JoinFailure(Failure);
+
+impl JoinFailure {
+    /// Writes it to the standard error stream, and returns the exit code that tells of it.
+    pub fn report(&self) -> ExitCode {
+        self.0.report(false)
     }
 }
 
@@ -118,6 +174,15 @@ fn perform(arguments: &Arguments) -> Result<String, Failure> {
         Verb::Transfer { url, to } => {
             let done = to.as_deref().unwrap_or("another node");
             change(url, "transfer", json!({ "node": to }), format!("{done} leads\n"))
+        }
+        Verb::Token { url, ttl, json } => {
+            let wish = json!({ "ttl_seconds": ttl });
+            let document = call(url, Method::Post(wish), "/api/cluster/token", token)?;
+            Ok(if *json {
+                format!("{document}\n")
+            } else {
+                format!("{}\n", document["token"].as_str().unwrap_or_default())
+            })
         }
         Verb::Add { url, node } => change(
             url,

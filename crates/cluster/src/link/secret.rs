@@ -23,7 +23,7 @@ impl Secret {
         self.0.len() < SHORT_BELOW_BYTES
     }
 
-    pub(super) fn expose(&self) -> &[u8] {
+    pub(crate) fn expose(&self) -> &[u8] {
         &self.0
     }
 }

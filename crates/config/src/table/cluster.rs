@@ -5,6 +5,17 @@ use std::time::Duration;
 use crate::declared::{Alias, Declared, Kind};
 use crate::election_silence::ElectionSilence;
 
+pub(crate) static NAME: Declared = Declared {
+    name: "cluster.name",
+    kind: Kind::Text("a name"),
+    default: Some(""),
+    variable: Some("HOLDFAST_CLUSTER_NAME"),
+    flag: Some("cluster-name"),
+    doc: "What people call the cluster. `holdfast cluster status` shows it, and nothing depends on it; without one the \
+          cluster's id is shown.",
+    ..Declared::BLANK
+};
+
 pub(crate) static LISTEN: Declared = Declared {
     name: "cluster.listen",
     kind: Kind::NodeAddress,

@@ -1,5 +1,9 @@
 //! A single node becomes the first of a cluster, with everything that it has.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use compat::{Launch, Server, holdfast, run_to_end, wait_for};
 use serde_json::{Value, json};
@@ -54,6 +58,10 @@ fn a_single_node_becomes_the_first_of_a_cluster_and_loses_nothing() -> Result<()
         &directory,
         "--advertise",
         &addresses[0],
+        "--listen",
+        &addresses[0],
+        "--name",
+        "prod-a",
     ];
     let (output, code) = run(&init)?;
     ensure!(
@@ -73,37 +81,63 @@ fn a_single_node_becomes_the_first_of_a_cluster_and_loses_nothing() -> Result<()
     let (output, code) = run(&["repair", &directory])?;
     ensure!(code == 5 && output.contains("join again"), "{code}: {output}");
     // It is no single node's directory any more.
+    let settings = server.data_dir().join("cluster.toml");
+    let aside = server.data_dir().join("cluster.toml.aside");
+    fs::rename(&settings, &aside)?;
     ensure!(
         server.restart().is_err(),
         "a single node serves a cluster's directory"
     );
+    fs::rename(&aside, &settings)?;
+    let mode = fs::metadata(&settings)?.permissions().mode();
+    ensure!(mode & 0o077 == 0, "others may read the secret: {mode:o}");
 
-    let seeds = addresses.join(",");
-    let settings = |address: &str| {
-        [
-            ("HOLDFAST_CLUSTER_LISTEN", address.to_owned()),
-            ("HOLDFAST_CLUSTER_SEEDS", seeds.clone()),
-            ("HOLDFAST_CLUSTER_SECRET", SECRET.to_owned()),
-        ]
-    };
-    for (name, value) in settings(&addresses[0]) {
-        server.set_variable(name, &value);
-    }
+    // It has the settings of its cluster, and the others get them with a token.
     server.restart()?;
+    let url = server.control_url();
     let mut others = Vec::new();
     for address in &addresses[1..] {
-        let launch = settings(address)
-            .iter()
-            .fold(Launch::dev(), |launch, (name, value)| {
-                launch.variable(name, value)
-            });
-        others.push(Server::start(launch)?);
-        let url = server.control_url();
+        let (token, code) = run(&["cluster", "token", &url])?;
+        ensure!(code == 0 && token.starts_with("hfj1-"), "{code}: {token}");
+        let join = |directory: &Path| {
+            let directory = directory.display().to_string();
+            let listen = [
+                "--advertise",
+                address,
+                "--listen",
+                address,
+                "--token",
+                token.trim(),
+            ];
+            run(&[&["cluster", "join", &url, "--data-dir", &directory], &listen[..]].concat())
+        };
+        let mut node = Server::start_prepared(Launch::dev(), |directory| {
+            let (output, code) = join(directory)?;
+            ensure!(
+                code == 0 && output.contains("is ready to join"),
+                "{code}: {output}"
+            );
+            let (output, code) = join(directory)?;
+            ensure!(
+                code == 5 && output.contains("belongs to a node"),
+                "{code}: {output}"
+            );
+            Ok(())
+        })?;
+        node.wait_until_ready().with_context(|| node.log_tail())?;
+        others.push(node);
         wait_for("the node to get a vote", LIMIT, || {
             let (_, code) = run(&["cluster", "add", &url, "--node", address])?;
             Ok((code == 0).then_some(()))
         })?;
     }
+    let (status, _) = run(&["cluster", "status", &url, "--json"])?;
+    let status: Value = serde_json::from_str(&status)?;
+    ensure!(status["cluster"] == "prod-a", "{status}");
+    ensure!(
+        status["nodes"].as_array().is_some_and(|nodes| nodes.len() == 3),
+        "{status}"
+    );
     // With the first one gone the others have everything: handles, leases, order, delays.
     patiently(
         &mut others[0].sqs(),
@@ -136,6 +170,64 @@ fn a_single_node_becomes_the_first_of_a_cluster_and_loses_nothing() -> Result<()
         .filter_map(|message| message["Body"].as_str())
         .collect();
     ensure!(ordered == ["0", "1", "2"], "{ordered:?}");
+    Ok(())
+}
+
+#[test]
+fn a_token_that_does_not_count_lets_nobody_join() -> Result<()> {
+    let [address, other, _] = own_addresses();
+    let launch = |address: &str| {
+        let settings = [("LISTEN", address), ("SEEDS", address), ("SECRET", SECRET)];
+        settings.iter().fold(Launch::dev(), |launch, (name, value)| {
+            launch.variable(&format!("HOLDFAST_CLUSTER_{name}"), value)
+        })
+    };
+    let (server, foreign) = (Server::start(launch(&address))?, Server::start(launch(&other))?);
+    let alone = Server::dev()?;
+    let url = server.control_url();
+    let token_of = |server: &Server, ttl: &str| -> Result<String> {
+        let (token, code) = run(&["cluster", "token", &server.control_url(), "--ttl", ttl])?;
+        ensure!(code == 0, "{code}: {token}");
+        Ok(token.trim().to_owned())
+    };
+    let good = token_of(&server, "1h")?;
+    // Another cluster's, though it has the same secret.
+    let foreign = token_of(&foreign, "1h")?;
+    let mut forged = good.clone();
+    forged.replace_range(60..61, if &good[60..61] == "A" { "B" } else { "A" });
+    let used = server.data_dir().display().to_string();
+    for (url, token, directory, expected, says) in [
+        (&*url, &*foreign, "fresh", 6, "not a token of this cluster"),
+        (&url, &forged, "fresh", 6, "not a token of this cluster"),
+        (&url, &good[..40], "fresh", 2, "no join token"),
+        (&url, "nonsense", "fresh", 2, "no join token"),
+        (&alone.control_url(), &good, "fresh", 4, "not a node of a cluster"),
+        ("http://127.0.0.1:1", &good, "fresh", 7, "does not answer"),
+        (&url, &good, &used, 5, "holds the messages"),
+    ] {
+        let directory = match directory {
+            "fresh" => alone.data_dir().join("fresh").display().to_string(),
+            other => other.to_owned(),
+        };
+        let join = [
+            "cluster",
+            "join",
+            url,
+            "--token",
+            token,
+            "--data-dir",
+            &directory,
+            "--advertise",
+            "h:1",
+        ];
+        let (output, code) = run(&join)?;
+        ensure!(code == expected && output.contains(says), "{code}: {output}");
+        ensure!(output.contains("try:"), "{output}");
+    }
+    for ttl in ["0s", "8d"] {
+        let (output, code) = run(&["cluster", "token", &url, "--ttl", ttl])?;
+        ensure!(code == 2, "{code}: {output}");
+    }
     Ok(())
 }
 
