@@ -28,6 +28,8 @@ enum End {
     Cuts(Vec<(usize, usize)>),
     Weather,
     Start(usize),
+    /// There is room on the disk again.
+    Room(usize),
     /// The power goes, if it has not yet.
     Cut(Vec<usize>),
 }
@@ -99,6 +101,7 @@ impl Chaos {
         site.network.set_weather(CALM);
         for machine in machines.iter_mut() {
             machine.disk.disarm();
+            machine.disk.set_capacity(None);
             machine.paused_until = 0;
             machine.clock.set_offset(0);
             if machine.running.is_none() {
@@ -162,6 +165,7 @@ impl Chaos {
                     site.network.set_cut(from, to, false);
                 }
             }
+            End::Room(node) => machines[node].disk.set_capacity(None),
             End::Weather => site.network.set_weather(site.plan.weather),
             End::Start(node) => {
                 if machines[node].running.is_none() {
@@ -184,6 +188,8 @@ impl Chaos {
     fn start(&mut self, site: &Site, machine: &mut Machine) {
         // What passed while a node was down is told by its time of day, so that has to be right when it starts.
         machine.clock.set_offset(0);
+        // A node does not start on a full disk.
+        machine.disk.set_capacity(None);
         let node = machine.number;
         if site.bug == Some(crate::bug::Bug::ForgetsLog)
             && let Some(image) = machine.old_image.take()
@@ -246,9 +252,10 @@ impl Chaos {
                 machines[node].clock.set_offset(offset);
                 true
             }
+            Fault::Full => self.fill(site, machines, node, lasts),
             Fault::Transfer => transfer(machines),
             Fault::Member => self.change_members(site, machines, node),
-            Fault::Kill | Fault::Power | Fault::PowerAll | Fault::Flip | Fault::Wipe => {
+            Fault::Kill | Fault::Power | Fault::PowerAll | Fault::Flip | Fault::Wipe | Fault::SyncError => {
                 self.stop(site, machines, node, fault, lasts)
             }
         };
@@ -313,17 +320,20 @@ impl Chaos {
                 machines[node].kill();
                 self.ends.push((now + lasts, End::Start(node)));
             }
-            Fault::Power | Fault::PowerAll => {
-                let nodes = if fault == Fault::Power {
-                    node..node + 1
-                } else {
+            Fault::Power | Fault::PowerAll | Fault::SyncError => {
+                let nodes = if fault == Fault::PowerAll {
                     0..machines.len()
+                } else {
+                    node..node + 1
                 };
                 let nodes: Vec<usize> = nodes.filter(|node| machines[*node].running.is_some()).collect();
                 self.doomed.extend(&nodes);
                 for node in nodes.clone() {
                     let (at, bytes) = (1 + self.random.below(40), self.below(2_000));
-                    machines[node].disk.arm(DiskFault::Halt { at, bytes });
+                    let halt = DiskFault::Halt { at, bytes };
+                    let fails = DiskFault::SyncFails { at };
+                    let disk_fault = if fault == Fault::SyncError { fails } else { halt };
+                    machines[node].disk.arm(disk_fault);
                 }
                 let within = self.draw_micros(1, POWER_WITHIN);
                 self.ends.push((now + within, End::Cut(nodes)));
@@ -351,8 +361,23 @@ impl Chaos {
             | Fault::Clock
             | Fault::Transfer
             | Fault::Pause
+            | Fault::Full
             | Fault::Member => return false,
         }
+        true
+    }
+
+    /// Leaves little room on a disk, unless another one has little already.
+    fn fill(&mut self, site: &Site, machines: &[Machine], node: usize, lasts: u64) -> bool {
+        let is_other = self.ends.iter().any(|(_, end)| matches!(end, End::Room(_)));
+        if is_other || machines[node].running.is_none() {
+            return false;
+        }
+        let room = self.random.below(100_000);
+        machines[node]
+            .disk
+            .set_capacity(Some(machines[node].disk.bytes_used() + room));
+        self.ends.push((site.trace.now() + lasts, End::Room(node)));
         true
     }
 

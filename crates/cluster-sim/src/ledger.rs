@@ -46,6 +46,13 @@ impl Ledger {
         }
     }
 
+    /// Returns the last entry that anybody was told is committed: its index and term.
+    pub(crate) fn last_committed(&self) -> Option<(u64, u64)> {
+        let state = self.state();
+        let (index, (term, _, _)) = state.entries.last_key_value()?;
+        Some((*index, *term))
+    }
+
     /// A node says that it may propose in this reign.
     pub(crate) fn reigns(&self, node: usize, term: u64, id: u64) {
         let mut state = self.state();

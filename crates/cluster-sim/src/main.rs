@@ -11,6 +11,7 @@ mod chaos;
 mod clients;
 mod clock;
 mod disk;
+mod durability;
 mod entropy;
 mod journal;
 mod ledger;

@@ -53,6 +53,9 @@ pub(crate) struct Machine {
     pub(crate) paused_until: u64,
     paused_micros: u64,
     starts: u64,
+    /// How much time passes here in a thousand seconds, and what is left of a microsecond.
+    rate: u64,
+    owed: u64,
 }
 
 /// A node that runs.
@@ -103,6 +106,8 @@ impl Machine {
             paused_until: 0,
             paused_micros: 0,
             starts: 0,
+            rate: 1_000,
+            owed: 0,
         }
     }
 
@@ -124,6 +129,10 @@ impl Machine {
             process: process.clone(),
             runtime: runtime.handle().clone(),
         };
+        let drift = site.plan.drift_permille;
+        if drift > 0 {
+            self.rate = 1_000 - drift / 2 + random.below(drift + 1);
+        }
         let cluster = Cluster::new(self.settings(site), world);
         let options = self.broker_options(site, &cluster, &process, random.next_u64());
         let (disk, log, opening) = (self.disk.clone(), log_options(site), cluster.clone());
@@ -205,7 +214,7 @@ impl Machine {
             inline: false,
             snapshot_log_bytes: site.plan.snapshot_log_bytes,
             cache_bytes: site.plan.cache_bytes,
-            reserve_bytes: Some(0),
+            reserve_bytes: Some(site.plan.reserve_bytes),
             clock: self.clock.clone(),
             random: Arc::new(SeededRandom::new(seed)),
             process: process.clone(),
@@ -216,6 +225,9 @@ impl Machine {
 
     /// Lets a moment pass here. A node that stood still finds that all its timers are over.
     pub(crate) fn step(&mut self, now: u64, micros: u64) {
+        self.owed += micros * self.rate;
+        let micros = self.owed / 1_000;
+        self.owed %= 1_000;
         self.clock.pass(micros);
         let Some(running) = &self.running else { return };
         if now < self.paused_until {
@@ -246,7 +258,7 @@ impl Machine {
     }
 }
 
-fn log_options(site: &Site) -> LocalOptions {
+pub(crate) fn log_options(site: &Site) -> LocalOptions {
     LocalOptions {
         first_segment_bytes: site.plan.segment_bytes,
         segment_bytes: site.plan.segment_bytes,

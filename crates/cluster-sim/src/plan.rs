@@ -38,9 +38,14 @@ pub(crate) enum Fault {
     Pause,
     /// A node leaves the cluster and comes back.
     Member,
+    /// A disk is full for a while.
+    Full,
+    /// A sync fails, which ends the process.
+    SyncError,
 }
 
 impl Fault {
+    /// Those that any seed may have.
     pub(crate) const ALL: [Self; 14] = [
         Self::Split,
         Self::LeaderAlone,
@@ -62,7 +67,7 @@ impl Fault {
     fn takes_state(self) -> bool {
         matches!(
             self,
-            Self::Kill | Self::Power | Self::PowerAll | Self::Flip | Self::Wipe
+            Self::Kill | Self::Power | Self::PowerAll | Self::Flip | Self::Wipe | Self::SyncError
         )
     }
 
@@ -83,9 +88,17 @@ impl Fault {
             Self::Transfer => "transfer",
             Self::Pause => "pause",
             Self::Member => "member",
+            Self::Full => "full",
+            Self::SyncError => "sync error",
         }
     }
 }
+
+/// Every so many seeds have clocks that run apart, full disks and syncs that fail beside the other faults. Not all do, so that
+/// those that found something before there were such faults are still the same runs.
+const WITH_MORE: u64 = 5;
+/// How far the clocks of two machines may run apart, in thousandths.
+pub(crate) const DRIFT_PERMILLE_MAX: u64 = 20;
 
 /// More entries than a run has.
 const ALL_ENTRIES: u64 = 1_000_000;
@@ -106,6 +119,9 @@ pub(crate) struct Plan {
     /// The longest usual time between two faults.
     pub(crate) fault_pause: Duration,
     pub(crate) faults: Vec<Fault>,
+    /// How far clocks run apart, in thousandths.
+    pub(crate) drift_permille: u64,
+    pub(crate) reserve_bytes: u64,
     pub(crate) producers: u32,
     pub(crate) consumers: u32,
     /// The longest time between two calls of a client.
@@ -113,7 +129,28 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn draw(random: &mut Random) -> Self {
+    pub(crate) fn draw(seed: u64, random: &mut Random) -> Self {
+        let mut plan = Self::draw_usual(random);
+        if seed.is_multiple_of(WITH_MORE) {
+            plan.add_more(random);
+        }
+        plan
+    }
+
+    fn add_more(&mut self, random: &mut Random) {
+        if random.percent(60) {
+            self.drift_permille = 1 + random.below(DRIFT_PERMILLE_MAX);
+        }
+        if random.percent(70) {
+            self.faults.push(Fault::Full);
+            self.reserve_bytes = random.below(60_000);
+        }
+        if random.percent(60) && !self.faults.contains(&Fault::Clock) {
+            self.faults.push(Fault::SyncError);
+        }
+    }
+
+    fn draw_usual(random: &mut Random) -> Self {
         let percent = random.below(100);
         let mut faults: Vec<Fault> = Fault::ALL
             .into_iter()
@@ -155,6 +192,8 @@ impl Plan {
             faults_for: Duration::from_millis(12_000 + random.below(10_000)),
             fault_pause: Duration::from_millis(200 + random.below(2_500)),
             faults,
+            drift_permille: 0,
+            reserve_bytes: 0,
             producers: 2 + u32::try_from(random.below(3)).unwrap_or(0),
             consumers: 2 + u32::try_from(random.below(4)).unwrap_or(0),
             think: Duration::from_millis(20 + random.below(150)),

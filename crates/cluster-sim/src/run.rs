@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::bug::Bug;
 use crate::chaos::{Chaos, are_all_voters, leader};
 use crate::clients::{Client, Directory, LEASE_SECONDS_MAX, QUEUES};
+use crate::durability;
 use crate::ledger::Ledger;
 use crate::network::{SimNetwork, address};
 use crate::node::{Machine, Site, runtime, step};
@@ -24,6 +25,8 @@ const TICK: u64 = 1_000;
 const LOOK_EVERY: u64 = 20_000;
 const STATES_EVERY: u64 = 100_000;
 const MEND_EVERY: u64 = 1_000_000;
+const DURABLE_EVERY: u64 = 4_000_000;
+const LEASE_MICROS_MAX: u64 = LEASE_SECONDS_MAX as u64 * 1_000_000;
 const IMAGE_EVERY: u64 = 1_500_000;
 /// Longest that a phase may take that has to come to its end.
 const FORMING_MAX: u64 = 60_000_000;
@@ -90,7 +93,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, prints: bool) -> Outcome {
         trace.print();
     }
     let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random);
+    let plan = Plan::draw(seed, &mut random);
     trace.note(format_args!("seed {seed} {plan:?}"));
     let network = SimNetwork::new(random.next_u64(), plan.weather, Arc::clone(&trace));
     let site = Site {
@@ -367,6 +370,9 @@ impl Run {
         if self.chaos.lost.is_some() && are_all_voters(&self.machines) {
             self.chaos.lost = None;
         }
+        if now.is_multiple_of(DURABLE_EVERY) && self.chaos.lost.is_none() && are_all_voters(&self.machines) {
+            durability::check(&self.site, &self.machines);
+        }
     }
 
     fn judge(self, drained_from: Option<u64>) -> Outcome {
@@ -380,7 +386,8 @@ impl Run {
             straggle_micros: STRAGGLE,
             clock_error_micros: match self.site.plan.faults.contains(&Fault::Clock) {
                 true => CLOCK_ERROR_WRONG,
-                false => CLOCK_ERROR,
+                // A lease is as long as it is by the clock of the leader.
+                false => CLOCK_ERROR + LEASE_MICROS_MAX * self.site.plan.drift_permille / 1_000,
             },
         };
         let report = check(&history, &REQUIRED);

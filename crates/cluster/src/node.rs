@@ -177,7 +177,7 @@ impl Node {
         };
         let snapshot = log.snapshot().cloned();
         let snapshot = snapshot.as_ref();
-        let store = LogStore::start(log, mark, process)?;
+        let store = LogStore::start(log, mark, process, runtime.clone())?;
         let id = mark.node;
         let shared = Arc::clone(store.shared());
         let machine = Machine::new(store.clone(), Arc::clone(&deliveries), id, snapshot)?;

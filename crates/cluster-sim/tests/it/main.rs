@@ -72,6 +72,13 @@ fn the_same_seed_twice_is_the_same_run() {
 }
 
 #[test]
+fn what_is_committed_and_not_durable_is_found_without_a_power_cut() {
+    let run = play(&["1", "--bug", "SkipsSync"]);
+    assert_eq!(run.verdict, Verdict::Fail);
+    assert!(run.output.contains("durability: entry"), "{}", run.output);
+}
+
+#[test]
 fn every_planted_bug_is_found() {
     let known: BTreeSet<String> = play(&["--bugs"]).output.lines().map(str::to_owned).collect();
     let table: BTreeSet<String> = cases::BUGS.iter().map(|(bug, _)| (*bug).to_owned()).collect();

@@ -18,8 +18,10 @@ use bytes::Bytes;
 use journal::{EntryKind, JournalError, LogReader, NewEntry, Place, ReplicatedLog, SnapshotReceipt, Ticket};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
 use tracing::{error, info, warn};
 use types::LogIndex;
 
@@ -125,6 +127,8 @@ pub(crate) struct Shared {
     own: Mutex<Own>,
     outgoings: Outgoings,
     process: Arc<dyn Process>,
+    /// Whose timers are used.
+    runtime: Handle,
 }
 
 impl Debug for Shared {
@@ -281,7 +285,12 @@ pub(crate) struct LogStore {
 
 impl LogStore {
     /// Starts the writer. It ends when every clone of the store is gone.
-    pub(crate) fn start(log: ReplicatedLog, mark: Mark, process: Arc<dyn Process>) -> io::Result<Self> {
+    pub(crate) fn start(
+        log: ReplicatedLog,
+        mark: Mark,
+        process: Arc<dyn Process>,
+        runtime: Handle,
+    ) -> io::Result<Self> {
         let reader = log.reader();
         let unwritten = log.last_id().index.0;
         let shared = Arc::new(Shared {
@@ -297,6 +306,7 @@ impl LogStore {
             own: Mutex::default(),
             outgoings: Outgoings::default(),
             process,
+            runtime,
         });
         let (writes, asked) = unbounded_channel();
         let writer = Writer(Arc::clone(&shared));
@@ -442,7 +452,7 @@ impl Writer {
         while let Some(first) = asked.recv().await {
             let rest = std::iter::from_fn(|| asked.try_recv().ok()).take(BATCH_MAX - 1);
             let batch: Vec<Write> = std::iter::once(first).chain(rest).collect();
-            if let Err(failure) = self.write(&batch) {
+            if let Err(failure) = self.write(&batch).await {
                 error!(error = %failure, "the log has failed: aborting, so that nothing counts that may not be stored");
                 self.0.process.abort();
             }
@@ -450,8 +460,17 @@ impl Writer {
         }
     }
 
+    /// Waits on a thread that no runtime owns.
+    async fn pause(&self) {
+        let pause = {
+            let _in_time = self.0.runtime.enter();
+            sleep_until(Instant::now() + FULL_PAUSE)
+        };
+        pause.await;
+    }
+
     /// Writes all, in order, and makes it durable.
-    fn write(&self, batch: &[Write]) -> Result<(), JournalError> {
+    async fn write(&self, batch: &[Write]) -> Result<(), JournalError> {
         let mut needs_sync = false;
         for write in batch {
             needs_sync |= !matches!(write, Write::Purge(..));
@@ -461,7 +480,8 @@ impl Writer {
                 Write::Truncate(index, _) => log.truncate_after(*index),
                 Write::Purge(index, _) => log.purge(*index),
                 Write::Install(receipt, _) => self.0.install(log, receipt),
-            })?;
+            })
+            .await?;
             if let Write::Append(entries, _) = write
                 && let Some(last) = entries.last()
             {
@@ -479,7 +499,7 @@ impl Writer {
     }
 
     /// A full disk ends when somebody makes room: a follower waits and catches up, a leader loses its office meanwhile.
-    fn retry_while_full(
+    async fn retry_while_full(
         &self,
         mut step: impl FnMut(&mut ReplicatedLog) -> Result<(), JournalError>,
     ) -> Result<(), JournalError> {
@@ -498,7 +518,7 @@ impl Writer {
                     return result;
                 }
             }
-            std::thread::park_timeout(FULL_PAUSE);
+            self.pause().await;
         }
     }
 }
