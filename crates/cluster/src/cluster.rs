@@ -18,8 +18,8 @@ use crate::agreement::{self, Comparing, LevelObserver, Levels};
 use crate::driver::ClusterJournal;
 use crate::forming;
 use crate::link::{
-    ClusterId, Handler, HandlerError, Identity, LinkError, Links, Network, NodeId, Options, Outside, Peer,
-    Request, Security, Target,
+    ClusterId, Handler, HandlerError, Identity, LateAnswer, LinkError, Links, Network, NodeId, Options, Outside,
+    Peer, Request, Security, Target,
 };
 use crate::messages::{
     self, ADOPT, CHANGE, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, ROOM, STATUS, TELL,
@@ -391,13 +391,19 @@ impl Cluster {
         Some(Target::node(NodeId::new(leader)?, address))
     }
 
-    /// Asks the node that leads.
+    /// Asks the node that leads. An answer that comes too late is heard by the broker.
     async fn ask_leader(&self, request: Request, within: Duration) -> Result<Bytes, ForwardError> {
         let (Some(target), Some(links)) = (self.leader(), self.0.links.get()) else {
             return Err(ForwardError::NoLeader);
         };
+        let broker = self.0.broker.get().cloned();
+        let late = LateAnswer::new(move |answer| {
+            if let Some(broker) = &broker {
+                broker.take_back(&answer);
+            }
+        });
         links
-            .call(&target, request, Instant::now() + within)
+            .call_or_late(&target, request, Instant::now() + within, late)
             .await
             .map_err(|error| {
                 debug!(%error, leader = target.address, "a request was not answered by the leader");

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::condition::Condition;
 use super::frame::{Assembly, FIRST, Frame, Goodbye, Head, Kind, LAST, PRIORITY, Received, STREAM, Status};
+use super::late::{Awaited, LateAnswer, LateCalls, Response};
 use super::limits::{DISCOVERY_KINDS_END, Limits};
 use super::outbox::{Body, Outbox};
 use super::stream::{PIECE_COST_BYTES, Pieces};
@@ -44,21 +45,25 @@ pub(super) struct Asker {
 #[derive(Debug)]
 struct State {
     pending: BTreeMap<u64, Pending>,
+    late: LateCalls,
     next_call: u64,
     used_at: Instant,
 }
 
 #[derive(Debug)]
 struct Pending {
-    assembly: Assembly,
+    response: Response,
     sent: Arc<AtomicBool>,
-    status: Status,
     answer: Answer,
 }
 
 #[derive(Debug)]
 enum Answer {
-    Once(oneshot::Sender<Result<Bytes, LinkError>>),
+    Once {
+        answer: oneshot::Sender<Result<Bytes, LinkError>>,
+        /// Hears it if the caller has gone.
+        late: Option<LateAnswer>,
+    },
     Stream {
         pieces: mpsc::UnboundedSender<Result<Bytes, LinkError>>,
         piece: Assembly,
@@ -79,6 +84,7 @@ impl Asker {
     pub(super) fn new(peer: Peer, outbox: Arc<Outbox>, limits: Limits) -> Self {
         let state = State {
             pending: BTreeMap::new(),
+            late: LateCalls::default(),
             next_call: 1,
             used_at: Instant::now(),
         };
@@ -116,13 +122,22 @@ impl Asker {
         state.pending.is_empty().then_some(state.used_at)
     }
 
-    /// Begins a request that has one answer.
+    /// Begins a request that has one answer; if it comes when the caller has gone, `late` hears it.
     pub(super) fn call(
         self: &Arc<Self>,
         request: &Request,
-    ) -> Result<(Ask, oneshot::Receiver<Result<Bytes, LinkError>>), NotBegun> {
-        let (sender, receiver) = oneshot::channel();
-        Ok((self.begin(request, Answer::Once(sender), 0)?, receiver))
+        late: Option<LateAnswer>,
+    ) -> Result<(Ask, Awaited), NotBegun> {
+        let (sender, answer) = oneshot::channel();
+        let awaited = Awaited {
+            answer,
+            late: late.clone(),
+        };
+        let answer = Answer::Once {
+            answer: sender,
+            late,
+        };
+        Ok((self.begin(request, answer, 0)?, awaited))
     }
 
     /// Begins a request that is answered by a stream.
@@ -165,11 +180,9 @@ impl Asker {
         let call = state.next_call;
         state.next_call += 1;
         let sent = Arc::new(AtomicBool::new(false));
-        let (assembly, status) = (Assembly::default(), Status::Done);
         let pending = Pending {
-            assembly,
+            response: Response::awaited(),
             sent: sent.clone(),
-            status,
             answer,
         };
         state.pending.insert(call, pending);
@@ -207,30 +220,32 @@ impl Asker {
         }
     }
 
-    fn receive_response(&self, mut frame: Received) -> Result<(), Lost> {
+    fn receive_response(&self, frame: Received) -> Result<(), Lost> {
         let mut state = self.state();
+        let (call, body_bytes_max) = (frame.call, self.limits.body_bytes_max);
         // What was cancelled may still be answered.
-        let Some(pending) = state.pending.get_mut(&frame.call) else {
+        let Some(pending) = state.pending.get_mut(&call) else {
+            let completed = state.late.receive(frame, body_bytes_max)?;
+            drop(state);
+            if let Some((late, body)) = completed {
+                late.hear(body);
+            }
             return Ok(());
         };
-        if frame.has(FIRST) {
-            pending.status = Status::from_code(frame.take_u8()?)?;
-            pending
-                .assembly
-                .begin(frame.take_u32()?, self.limits.body_bytes_max)?;
-        }
-        let Some(body) = pending.assembly.add(frame.payload, frame.flags & LAST != 0)? else {
+        let Some((status, body)) = pending.response.add(frame, body_bytes_max)? else {
             return Ok(());
         };
-        let Some(pending) = state.pending.remove(&frame.call) else {
+        let Some(pending) = state.pending.remove(&call) else {
             return Ok(());
         };
         state.used_at = Instant::now();
         drop(state);
-        let result = outcome(pending.status, body);
-        match (pending.answer, result) {
-            // A caller that has gone needs no answer.
-            (Answer::Once(answer), result) => drop(answer.send(result)),
+        match (pending.answer, outcome(status, body)) {
+            (Answer::Once { answer, late }, result) => {
+                if let (Err(Ok(body)), Some(late)) = (answer.send(result), late) {
+                    late.hear(body);
+                }
+            }
             (Answer::Stream { .. }, Ok(_)) => {}
             (Answer::Stream { pieces, .. }, Err(error)) => drop(pieces.send(Err(error))),
         }
@@ -295,7 +310,7 @@ impl Asker {
         for pending in pending.into_values() {
             let error = undelivered(&pending.sent, Cause::Lost(lost.clone()));
             match pending.answer {
-                Answer::Once(answer) => drop(answer.send(Err(error))),
+                Answer::Once { answer, .. } => drop(answer.send(Err(error))),
                 Answer::Stream { pieces, .. } => drop(pieces.send(Err(error))),
             }
         }
@@ -303,8 +318,14 @@ impl Asker {
 
     fn cancel(&self, call: u64) {
         let mut state = self.state();
-        if state.pending.remove(&call).is_none() {
+        let Some(pending) = state.pending.remove(&call) else {
             return;
+        };
+        if let Answer::Once {
+            late: Some(late), ..
+        } = pending.answer
+        {
+            state.late.remember(call, pending.response, late);
         }
         state.used_at = Instant::now();
         drop(state);

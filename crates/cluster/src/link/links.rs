@@ -13,8 +13,8 @@ use super::asker::{Asker, NotBegun};
 use super::dialling::Dialling;
 use super::hub::Hub;
 use super::{
-    Cause, ClusterId, Handler, Identity, Limits, LinkError, Network, NodeId, Observer, Pieces, Security,
-    Target, Timing,
+    Cause, ClusterId, Handler, Identity, LateAnswer, Limits, LinkError, Network, NodeId, Observer, Pieces,
+    Security, Target, Timing,
 };
 
 /// The most bytes of an advertised address.
@@ -192,8 +192,35 @@ impl Links {
         request: Request,
         deadline: Instant,
     ) -> Result<Bytes, LinkError> {
-        let (ask, answer) = self.begin(target, deadline, |asker| asker.call(&request)).await?;
-        match timeout_at(deadline, answer).await {
+        self.call_once(target, request, deadline, None).await
+    }
+
+    /// Does so for a request whose answer may have to be undone: one that comes when the future is dropped or the deadline
+    /// has passed goes to `late`. An answer that the link loses goes to nobody.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Links::call`].
+    pub async fn call_or_late(
+        &self,
+        target: &Target,
+        request: Request,
+        deadline: Instant,
+        late: LateAnswer,
+    ) -> Result<Bytes, LinkError> {
+        self.call_once(target, request, deadline, Some(late)).await
+    }
+
+    async fn call_once(
+        &self,
+        target: &Target,
+        request: Request,
+        deadline: Instant,
+        late: Option<LateAnswer>,
+    ) -> Result<Bytes, LinkError> {
+        let begin = |asker: &Arc<Asker>| asker.call(&request, late.clone());
+        let (ask, mut awaited) = self.begin(target, deadline, begin).await?;
+        match timeout_at(deadline, &mut awaited.answer).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(ask.give_up(Cause::Lost(super::Lost::ClosedHere))),
             Err(_) => Err(ask.give_up(Cause::Deadline)),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::frame::{FIRST, Frame, Head, Kind, LAST, PRIORITY};
+use super::frame::{FIRST, Frame, Head, Kind, LAST, PRIORITY, STREAM};
 use super::limits::{BATCH_BYTES, BODIES_AT_ONCE, PIECE_BYTES_MAX};
 
 /// A body on its way.
@@ -22,6 +22,12 @@ pub(super) struct Body {
     pub(super) bytes: Bytes,
     /// Set as soon as its last piece is handed to the network.
     pub(super) sent: Option<Arc<AtomicBool>>,
+}
+
+impl Body {
+    fn is_of_stream(&self) -> bool {
+        self.kind == Kind::Piece || self.flags & STREAM != 0
+    }
 }
 
 /// The queue between those who send and the one who writes.
@@ -101,8 +107,17 @@ impl Outbox {
 
     /// Takes back what was not written of a call.
     pub(super) fn remove(&self, call: u64) {
+        self.remove_if(|outgoing| outgoing.call == call);
+    }
+
+    /// Takes back what was not written of a call if it is a stream.
+    pub(super) fn remove_stream(&self, call: u64) {
+        self.remove_if(|outgoing| outgoing.call == call && outgoing.bodies.iter().any(Body::is_of_stream));
+    }
+
+    fn remove_if(&self, is_removed: impl Fn(&Outgoing) -> bool) {
         let mut state = self.state();
-        let freed = state.priority.remove(call) + state.normal.remove(call);
+        let freed = state.priority.remove(&is_removed) + state.normal.remove(&is_removed);
         state.queued_bytes -= freed;
     }
 
@@ -179,8 +194,8 @@ impl Lane {
     fn push(&mut self, call: u64, body: Body) {
         let mut all = self.active.iter_mut().chain(&mut self.waiting);
         // Only streams have more than one body of a call, and few streams are under way.
-        let is_stream = body.kind == Kind::Piece || body.flags & super::frame::STREAM != 0;
-        if let Some(same) = is_stream
+        if let Some(same) = body
+            .is_of_stream()
             .then(|| all.find(|outgoing| outgoing.call == call))
             .flatten()
         {
@@ -196,11 +211,11 @@ impl Lane {
         });
     }
 
-    /// Drops what is left of a call; returns its bytes.
-    fn remove(&mut self, call: u64) -> usize {
+    /// Drops what is left of calls; returns its bytes.
+    fn remove(&mut self, is_removed: impl Fn(&Outgoing) -> bool) -> usize {
         let mut freed = 0;
         let mut keep = |outgoing: &Outgoing| {
-            let is_kept = outgoing.call != call;
+            let is_kept = !is_removed(outgoing);
             if !is_kept {
                 freed += outgoing.bodies.iter().map(|body| body.bytes.len()).sum::<usize>();
             }

@@ -41,7 +41,6 @@ struct Incoming {
 /// A request whose handler runs.
 struct Running {
     task: AbortHandle,
-    flags: u8,
     bytes: usize,
     credit: Option<Arc<Credit>>,
 }
@@ -169,14 +168,12 @@ impl Served {
             return Ok(());
         }
         state.running_bytes += bytes;
-        let flags = incoming.flags;
         let credit = is_stream.then(|| Arc::new(Credit::new(window_bytes)));
         let task = self.run(call, incoming, body, credit.clone());
         state.running.insert(
             call,
             Running {
                 task,
-                flags,
                 bytes,
                 credit,
             },
@@ -197,6 +194,7 @@ impl Served {
             let mut unanswered = Unanswered {
                 served: &served,
                 call,
+                flags,
                 is_answered: false,
             };
             let peer = served.peer.clone();
@@ -209,7 +207,7 @@ impl Served {
                 }
             };
             unanswered.is_answered = true;
-            served.finish(call, result);
+            served.finish(call, flags, result);
         };
         tokio::spawn(task).abort_handle()
     }
@@ -225,13 +223,15 @@ impl Served {
         }
     }
 
-    /// Answers a request, unless it was cancelled.
-    fn finish(&self, call: u64, result: Result<Bytes, HandlerError>) {
+    /// Answers a request, unless it was cancelled before it was done.
+    fn finish(&self, call: u64, flags: u8, result: Result<Bytes, HandlerError>) {
         let mut state = self.state();
-        let Some(running) = state.running.remove(&call) else {
-            return;
-        };
-        state.running_bytes -= running.bytes;
+        match state.running.remove(&call) {
+            Some(running) => state.running_bytes -= running.bytes,
+            // Cancelled at this moment, and done: the one that asked may have to undo it.
+            None if result.is_ok() && flags & STREAM == 0 => {}
+            None => return,
+        }
         drop(state);
         let (status, body) = match result {
             Ok(body) if body.len() > self.limits.body_bytes_max => {
@@ -246,7 +246,7 @@ impl Served {
                 (Status::Failed, text)
             }
         };
-        self.answer(call, running.flags, status, body);
+        self.answer(call, flags, status, body);
         self.finish_if_drained();
     }
 
@@ -271,7 +271,8 @@ impl Served {
             running.task.abort();
         }
         drop(state);
-        self.outbox.remove(call);
+        // An answer that is on its way goes on: the one that asked may have to undo it.
+        self.outbox.remove_stream(call);
         self.finish_if_drained();
     }
 
@@ -311,6 +312,7 @@ impl Served {
 struct Unanswered<'a> {
     served: &'a Served,
     call: u64,
+    flags: u8,
     is_answered: bool,
 }
 
@@ -318,7 +320,7 @@ impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             let failure = HandlerError::Failed("the handler did not finish".to_owned());
-            self.served.finish(self.call, Err(failure));
+            self.served.finish(self.call, self.flags, Err(failure));
         }
     }
 }

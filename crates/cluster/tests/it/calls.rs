@@ -1,15 +1,18 @@
 //! Requests and their answers.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use cluster::link::{Cause, LinkError, Lost, Request, Side};
+use bytes::Bytes;
+use cluster::link::{Cause, LateAnswer, LinkError, Lost, Request, Side};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::memory::{From, Memory, Then};
-use crate::node::{DISCOVER, Doing, ECHO, Event, FAIL, HANG, PANIC, cluster, pair, setup, soon};
+use crate::memory::{From, Gate, Memory, Then};
+use crate::node::{DISCOVER, Doing, ECHO, Event, FAIL, HANG, Node, PANIC, cluster, pair, setup, soon};
 
 #[tokio::test(start_paused = true)]
 async fn bodies_of_every_length_come_back() {
@@ -226,6 +229,76 @@ async fn a_call_that_is_dropped_in_the_middle_of_its_body_is_not_served() {
     .await;
     assert!(two.seen.received_bytes.load(Ordering::SeqCst) - before < 4 << 20);
     assert_eq!(*network.dials().borrow(), 1);
+}
+
+/// Who hears late answers, and what is heard.
+fn late() -> (LateAnswer, mpsc::UnboundedReceiver<Bytes>) {
+    let (sender, heard) = mpsc::unbounded_channel();
+    let hear = move |answer| sender.send(answer).expect("the test listens");
+    (LateAnswer::new(hear), heard)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_on_its_way_when_its_call_is_dropped_is_heard_whole_and_once() {
+    // At its first frame, and in its middle: what waits to be written is not taken back.
+    for (length, held_frame) in [(3, 0), (1 << 20, 2)] {
+        let network = Memory::new();
+        let gate = Arc::new(Gate::default());
+        let before = gate.clone();
+        network.set_middle(
+            move |passing| match (passing.from, passing.is_handshake, passing.index) {
+                (From::Acceptor, false, index) if index == held_frame => {
+                    Then::Hold(before.clone(), passing.bytes)
+                }
+                _ => Then::Pass(passing.bytes),
+            },
+        );
+        let (one, two) = pair(&network).await;
+        let (target, (late, mut heard)) = (two.target(), late());
+        let body = vec![7; length];
+        let mut call = Box::pin(one.links.call_or_late(
+            &target,
+            Request::new(ECHO, body.clone()),
+            soon(),
+            late,
+        ));
+        tokio::select! {
+            _ = &mut call => panic!("the answer is held"),
+            () = gate.reached() => {}
+        }
+        drop(call);
+        gate.open();
+        assert_eq!(heard.recv().await.unwrap(), body);
+        assert_eq!(one.ask(&two, ECHO, "after").await.unwrap(), "after");
+        assert!(heard.try_recv().is_err());
+    }
+}
+
+/// Polls a call once, and waits until something of its answer has come, without anybody looking at it.
+async fn begun<F: Future>(one: &Node, call: F) -> std::pin::Pin<Box<F>> {
+    let before = one.seen.received_bytes.load(Ordering::SeqCst);
+    let mut call = Box::pin(call);
+    let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    while one.seen.received_bytes.load(Ordering::SeqCst) == before {
+        tokio::task::yield_now().await;
+    }
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_has_come_and_was_not_taken_is_heard_when_its_call_is_dropped() {
+    let network = Memory::new();
+    let (one, two) = pair(&network).await;
+    one.ask(&two, ECHO, "connects").await.unwrap();
+    let (target, (late, mut heard)) = (two.target(), late());
+    let request = || Request::new(ECHO, "x");
+    drop(begun(&one, one.links.call_or_late(&target, request(), soon(), late.clone())).await);
+    assert_eq!(heard.try_recv().unwrap(), "x");
+    // One that is taken is not late.
+    let call = begun(&one, one.links.call_or_late(&target, request(), soon(), late)).await;
+    assert_eq!(call.await.unwrap(), "x");
+    assert!(heard.recv().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]

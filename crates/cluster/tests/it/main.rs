@@ -20,6 +20,8 @@ mod group;
 #[cfg(test)]
 mod handshake;
 #[cfg(test)]
+mod late;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod memory;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use cluster::link::{BoxFuture, BoxStream, Listener, Network, Stream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -37,8 +37,28 @@ pub(crate) struct Passing {
 pub(crate) enum Then {
     Pass(Vec<u8>),
     PassAndCut(Vec<u8>),
+    /// It passes when the gate is opened, and what comes behind it too.
+    Hold(Arc<Gate>, Vec<u8>),
     /// Nothing passes any more in this direction, and nothing says so.
     Swallow,
+}
+
+/// Holds what passes until it is opened.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    reached: Notify,
+    opened: Notify,
+}
+
+impl Gate {
+    /// Waits until something stands before it.
+    pub(crate) async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
+    pub(crate) fn open(&self) {
+        self.opened.notify_one();
+    }
 }
 
 type Middle = Arc<dyn Fn(Passing) -> Then + Send + Sync>;
@@ -207,8 +227,16 @@ async fn pump(
             index,
             bytes,
         };
-        match middle(passing) {
-            Then::Pass(bytes) => {
+        let then = match middle(passing) {
+            Then::Hold(gate, bytes) => {
+                gate.reached.notify_one();
+                gate.opened.notified().await;
+                Then::Pass(bytes)
+            }
+            other => other,
+        };
+        match then {
+            Then::Pass(bytes) | Then::Hold(_, bytes) => {
                 if write.write_all(&bytes).await.is_err() || write.flush().await.is_err() {
                     return;
                 }
