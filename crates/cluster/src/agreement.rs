@@ -4,7 +4,7 @@
 //! must not go on. If there is no majority for anything, nobody may.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use broker::Checkpoint;
@@ -232,21 +232,16 @@ fn decode_known(mut from: Bytes) -> Result<Vec<(u64, u64)>, CodecError> {
 pub(crate) struct Levels(Mutex<BTreeMap<u64, u32>>);
 
 impl Levels {
+    /// Takes note of what a node has announced.
+    pub(crate) fn announced(&self, node: u64, level: u32) {
+        let mut levels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        levels.insert(node, level);
+    }
+
     /// Returns the lowest of these nodes; 0 if one of them was never heard.
     pub(crate) fn lowest(&self, nodes: impl Iterator<Item = u64>) -> Option<u32> {
         let levels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.map(|node| levels.get(&node).copied().unwrap_or(0)).min()
-    }
-}
-
-/// Hears of connections for [`Levels`].
-#[derive(Debug)]
-pub(crate) struct LevelObserver(pub(crate) Arc<Levels>);
-
-impl crate::link::Observer for LevelObserver {
-    fn connected(&self, peer: &crate::link::Peer, _side: crate::link::Side) {
-        let mut levels = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        levels.insert(peer.node.as_u64(), peer.level);
     }
 }
 

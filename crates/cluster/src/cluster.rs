@@ -14,12 +14,13 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
 use crate::admin;
-use crate::agreement::{self, Comparing, LevelObserver, Levels};
+use crate::agreement::{self, Comparing, Levels};
+use crate::counts::{Counts, LinkCounts, LinkObserver};
 use crate::driver::ClusterJournal;
 use crate::forming;
 use crate::link::{
-    ClusterId, Handler, HandlerError, Identity, LateAnswer, LinkError, Links, Network, NodeId, Options, Outside,
-    Peer, Request, Security, Target,
+    ClusterId, Handler, HandlerError, Identity, LateAnswer, LinkError, Links, Network, NodeId, Options,
+    Outside, Peer, Request, Security, Target,
 };
 use crate::messages::{
     self, ADOPT, CHANGE, COMPARE, DISCOVER, FORWARD, Found, Founding, JOIN, Place, ROOM, STATUS, TELL,
@@ -116,6 +117,7 @@ struct Inner {
     /// Held while the membership changes: one change at a time.
     changes: Mutex<()>,
     levels: Arc<Levels>,
+    counts: Arc<Counts>,
     comparing: Comparing,
     rooms: Rooms,
     /// Why this node takes no part any more.
@@ -135,6 +137,7 @@ impl Cluster {
             broker: OnceLock::new(),
             changes: Mutex::new(()),
             levels: Arc::default(),
+            counts: Arc::default(),
             comparing: Comparing::default(),
             rooms: Rooms::default(),
             halted: OnceLock::new(),
@@ -180,7 +183,10 @@ impl Cluster {
             network: Arc::clone(&self.0.world.network),
             random: Arc::clone(&self.0.world.random),
             clock: Arc::clone(&self.0.world.clock),
-            observer: Arc::new(LevelObserver(Arc::clone(&self.0.levels))),
+            observer: Arc::new(LinkObserver {
+                levels: Arc::clone(&self.0.levels),
+                counts: Arc::clone(&self.0.counts),
+            }),
         };
         let mut link_options = Options::new(&self.0.settings.listen, self.0.settings.security.clone());
         // A node that has come back may be the one whose vote is missing.
@@ -337,6 +343,11 @@ impl Cluster {
         {
             warn!(%error, "Raft did not end in order");
         }
+    }
+
+    /// Returns what was counted of the links.
+    pub fn link_counts(&self) -> LinkCounts {
+        self.0.counts.read()
     }
 
     /// Returns what people call the cluster; nothing if they do not.

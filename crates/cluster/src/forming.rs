@@ -29,12 +29,29 @@ pub(crate) async fn run(cluster: Cluster) {
     let mut rounds = 0;
     loop {
         match round(&cluster).await {
-            Ok(()) => return,
+            Ok(()) => {
+                check_address(&cluster);
+                return;
+            }
             Err(reason) if rounds % ROUNDS_PER_LINE == 0 => info!(reason, "no cluster yet"),
             Err(_) => {}
         }
         rounds += 1;
         sleep_until(Instant::now() + PAUSE).await;
+    }
+}
+
+/// Says so if the others reach this node at another address than it announces.
+fn check_address(cluster: &Cluster) {
+    let view = cluster.node().view();
+    let announced = &cluster.settings().advertise;
+    if let Some((known, _)) = view.members.get(&view.id).filter(|(known, _)| known != announced) {
+        warn!(
+            known,
+            announced,
+            "the others reach this node at another address than cluster.advertise says, and go on doing so: set it to the \
+             known address, or take the node out (holdfast cluster remove) and let it join again with an empty data directory"
+        );
     }
 }
 

@@ -9,6 +9,7 @@
 mod admin;
 mod agreement;
 mod cluster;
+mod counts;
 mod driver;
 mod forming;
 mod founding;
@@ -21,6 +22,7 @@ mod token;
 
 pub use admin::{Change, ChangeError, Report, Surveyed};
 pub use cluster::{Cluster, OpenError, Settings, World};
+pub use counts::LinkCounts;
 pub use driver::ClusterJournal;
 pub use founding::{FirstNode, first_node};
 pub use node::{ENTRIES_KEPT, ElectionSilence, Node, NodeError, NodeOptions, Role, View};

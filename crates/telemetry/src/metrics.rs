@@ -69,6 +69,14 @@ pub struct Metrics {
     pub cluster_insecure: Reading,
     /// The feature level of the cluster.
     pub cluster_feature_level: Reading,
+    /// `holdfast_cluster_link_sent_bytes_total`
+    pub cluster_link_sent_bytes: Reading,
+    /// `holdfast_cluster_link_received_bytes_total`
+    pub cluster_link_received_bytes: Reading,
+    /// `holdfast_cluster_links_lost_total`
+    pub cluster_links_lost: Reading,
+    /// `holdfast_cluster_links_refused_total`
+    pub cluster_links_refused: Reading,
 }
 
 impl Metrics {
@@ -108,6 +116,10 @@ impl Metrics {
             cluster_peers_reachable: Reading::new(&table::CLUSTER_PEERS_REACHABLE),
             cluster_insecure: Reading::new(&table::CLUSTER_INSECURE),
             cluster_feature_level: Reading::new(&table::CLUSTER_FEATURE_LEVEL),
+            cluster_link_sent_bytes: Reading::new(&table::CLUSTER_LINK_SENT_BYTES),
+            cluster_link_received_bytes: Reading::new(&table::CLUSTER_LINK_RECEIVED_BYTES),
+            cluster_links_lost: Reading::new(&table::CLUSTER_LINKS_LOST),
+            cluster_links_refused: Reading::new(&table::CLUSTER_LINKS_REFUSED),
         }
     }
 
@@ -146,6 +158,10 @@ impl Metrics {
             &self.cluster_peers_reachable,
             &self.cluster_insecure,
             &self.cluster_feature_level,
+            &self.cluster_link_sent_bytes,
+            &self.cluster_link_received_bytes,
+            &self.cluster_links_lost,
+            &self.cluster_links_refused,
         ];
         for family in families {
             page.family(family);

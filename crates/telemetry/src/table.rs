@@ -241,8 +241,36 @@ pub(crate) static CLUSTER_FEATURE_LEVEL: Declared = metric(
     "The feature level of the cluster: nodes of a lower one are refused. 0 until this node has heard of one.",
 );
 
+pub(crate) static CLUSTER_LINK_SENT_BYTES: Declared = metric(
+    "holdfast_cluster_link_sent_bytes_total",
+    Kind::Counter,
+    "bytes",
+    "Bytes that this node has written to the links with other nodes.",
+);
+
+pub(crate) static CLUSTER_LINK_RECEIVED_BYTES: Declared = metric(
+    "holdfast_cluster_link_received_bytes_total",
+    Kind::Counter,
+    "bytes",
+    "Bytes that this node has read from the links with other nodes.",
+);
+
+pub(crate) static CLUSTER_LINKS_LOST: Declared = metric(
+    "holdfast_cluster_links_lost_total",
+    Kind::Counter,
+    "connections",
+    "Connections with other nodes that have ended, for whatever reason.",
+);
+
+pub(crate) static CLUSTER_LINKS_REFUSED: Declared = metric(
+    "holdfast_cluster_links_refused_total",
+    Kind::Counter,
+    "connections",
+    "Connections that this node or another one refused: another secret, cluster or version, a node id twice.",
+);
+
 /// Every metric.
-pub static METRICS: [&Declared; 31] = [
+pub static METRICS: [&Declared; 35] = [
     &BUILD,
     &DURABILITY,
     &REQUESTS,
@@ -274,4 +302,8 @@ pub static METRICS: [&Declared; 31] = [
     &CLUSTER_PEERS_REACHABLE,
     &CLUSTER_INSECURE,
     &CLUSTER_FEATURE_LEVEL,
+    &CLUSTER_LINK_SENT_BYTES,
+    &CLUSTER_LINK_RECEIVED_BYTES,
+    &CLUSTER_LINKS_LOST,
+    &CLUSTER_LINKS_REFUSED,
 ];

@@ -133,10 +133,7 @@ impl Asker {
             answer,
             late: late.clone(),
         };
-        let answer = Answer::Once {
-            answer: sender,
-            late,
-        };
+        let answer = Answer::Once { answer: sender, late };
         Ok((self.begin(request, answer, 0)?, awaited))
     }
 
@@ -321,10 +318,7 @@ impl Asker {
         let Some(pending) = state.pending.remove(&call) else {
             return;
         };
-        if let Answer::Once {
-            late: Some(late), ..
-        } = pending.answer
-        {
+        if let Answer::Once { late: Some(late), .. } = pending.answer {
             state.late.remember(call, pending.response, late);
         }
         state.used_at = Instant::now();

@@ -170,14 +170,7 @@ impl Served {
         state.running_bytes += bytes;
         let credit = is_stream.then(|| Arc::new(Credit::new(window_bytes)));
         let task = self.run(call, incoming, body, credit.clone());
-        state.running.insert(
-            call,
-            Running {
-                task,
-                bytes,
-                credit,
-            },
-        );
+        state.running.insert(call, Running { task, bytes, credit });
         Ok(())
     }
 

@@ -256,12 +256,11 @@ async fn an_answer_that_is_on_its_way_when_its_call_is_dropped_is_heard_whole_an
         let (one, two) = pair(&network).await;
         let (target, (late, mut heard)) = (two.target(), late());
         let body = vec![7; length];
-        let mut call = Box::pin(one.links.call_or_late(
-            &target,
-            Request::new(ECHO, body.clone()),
-            soon(),
-            late,
-        ));
+        let mut call =
+            Box::pin(
+                one.links
+                    .call_or_late(&target, Request::new(ECHO, body.clone()), soon(), late),
+            );
         tokio::select! {
             _ = &mut call => panic!("the answer is held"),
             () = gate.reached() => {}
@@ -293,7 +292,13 @@ async fn an_answer_that_has_come_and_was_not_taken_is_heard_when_its_call_is_dro
     one.ask(&two, ECHO, "connects").await.unwrap();
     let (target, (late, mut heard)) = (two.target(), late());
     let request = || Request::new(ECHO, "x");
-    drop(begun(&one, one.links.call_or_late(&target, request(), soon(), late.clone())).await);
+    drop(
+        begun(
+            &one,
+            one.links.call_or_late(&target, request(), soon(), late.clone()),
+        )
+        .await,
+    );
     assert_eq!(heard.try_recv().unwrap(), "x");
     // One that is taken is not late.
     let call = begun(&one, one.links.call_or_late(&target, request(), soon(), late)).await;

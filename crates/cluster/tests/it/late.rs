@@ -53,6 +53,7 @@ impl Member {
             election_silence: ElectionSilence::default(),
             replicate_timeout: Duration::from_secs(5),
             entries_kept: cluster::ENTRIES_KEPT,
+            name: String::new(),
             may_move_clock: false,
             prefers_to_lead: false,
         };

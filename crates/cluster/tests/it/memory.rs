@@ -233,7 +233,7 @@ async fn pump(
                 gate.opened.notified().await;
                 Then::Pass(bytes)
             }
-            other => other,
+            other @ (Then::Pass(_) | Then::PassAndCut(_) | Then::Swallow) => other,
         };
         match then {
             Then::Pass(bytes) | Then::Hold(_, bytes) => {

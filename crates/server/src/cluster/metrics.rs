@@ -6,6 +6,11 @@ use telemetry::Metrics;
 /// Takes the readings of a node. One that has not read its log yet knows only how its links are protected.
 pub(crate) fn measure(cluster: &Cluster, metrics: &Metrics) {
     metrics.cluster_insecure.set(u64::from(cluster.is_insecure()));
+    let links = cluster.link_counts();
+    metrics.cluster_link_sent_bytes.set(links.sent_bytes);
+    metrics.cluster_link_received_bytes.set(links.received_bytes);
+    metrics.cluster_links_lost.set(links.lost);
+    metrics.cluster_links_refused.set(links.refused);
     let Some(node) = cluster.started() else {
         return;
     };

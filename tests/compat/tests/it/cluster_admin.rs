@@ -322,3 +322,21 @@ fn a_preferred_leader_leads_whenever_it_can() -> Result<()> {
     trio.nodes[PREFERRED].restart()?;
     leads(&trio).with_context(|| trio.logs())
 }
+
+#[test]
+fn a_node_says_that_the_others_reach_it_at_another_address() -> Result<()> {
+    let [address, other, _] = own_addresses();
+    let settings = [("LISTEN", &address), ("SEEDS", &address)];
+    let launch = settings.iter().fold(Launch::dev(), |launch, (name, value)| {
+        launch.variable(&format!("HOLDFAST_CLUSTER_{name}"), value)
+    });
+    let mut server = Server::start(launch.variable("HOLDFAST_CLUSTER_SECRET", SECRET))?;
+    let warning = "reach this node at another address";
+    ensure!(!server.logged(warning), "{}", server.log_tail());
+    ensure!(server.stop()?.success());
+    for name in ["ADVERTISE", "SEEDS"] {
+        server.set_variable(&format!("HOLDFAST_CLUSTER_{name}"), &other);
+    }
+    server.restart()?;
+    wait_for("the warning", LIMIT, || Ok(server.logged(warning).then_some(())))
+}

@@ -54,6 +54,17 @@ fn nodes_say_who_leads_how_far_they_are_and_whom_they_reach() -> Result<()> {
         ensure!(status["term"].as_u64() >= Some(term), "{status} before {term}");
         let applied = readings(&nodes, "applied_index")?[leader];
         ensure!(applied > 0);
+        for name in ["link_sent_bytes_total", "link_received_bytes_total"] {
+            wait_for(name, LIMIT, || {
+                let found = readings(&nodes, name)?;
+                Ok(found.iter().all(|bytes| *bytes > 1_000).then_some(()))
+            })?;
+        }
+        ensure!(
+            readings(&nodes, "links_refused_total")?
+                .iter()
+                .all(|refused| *refused == 0)
+        );
         wait_for("all nodes to come as far", LIMIT, || {
             let found = readings(&nodes, "applied_index")?;
             Ok(found.iter().all(|index| *index >= applied).then_some(()))
@@ -61,6 +72,7 @@ fn nodes_say_who_leads_how_far_they_are_and_whom_they_reach() -> Result<()> {
         trio.nodes[leader].kill()?;
         let left = [1, 2].map(|step| &trio.nodes[(leader + step) % 3]);
         wait_until(&left, "peers_reachable", 1)?;
+        ensure!(readings(&left, "links_lost_total")?.iter().all(|lost| *lost > 0));
         let (_, next_term) = leader_and_term(&left)?;
         ensure!(next_term > term, "{next_term} follows {term}");
         Ok(())
