@@ -9,7 +9,7 @@ use cluster::link::Security;
 use cluster::{Cluster, ClusterJournal, ElectionSilence, Settings, World};
 use journal::{Disk, LocalOptions, RaftSnapshot, ReplayError, RestoreSnapshot};
 use simulator::SimDisk;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use types::LogIndex;
 
 use crate::memory::Memory;
@@ -20,6 +20,34 @@ impl RestoreSnapshot for Nothing {
     fn snapshot(&mut self, _: &RaftSnapshot, _: &mut dyn Read) -> Result<(), ReplayError> {
         Err("there is no snapshot".into())
     }
+}
+
+pub(crate) fn address(number: u64) -> String {
+    format!("node-{number}:7901")
+}
+
+/// Prepares a node, 1 to 3, of a cluster of three.
+pub(crate) fn one_of_three(number: u64, network: &Arc<Memory>, runtime: &Handle) -> Cluster {
+    let settings = Settings {
+        listen: address(number),
+        advertise: address(number),
+        seeds: (1..=3).map(address).collect(),
+        security: Security::Insecure,
+        election_silence: ElectionSilence::default(),
+        replicate_timeout: Duration::from_secs(5),
+        entries_kept: cluster::ENTRIES_KEPT,
+        name: String::new(),
+        may_move_clock: false,
+        prefers_to_lead: false,
+    };
+    let world = World {
+        network: network.clone(),
+        random: Arc::new(SeededRandom::new(number)),
+        clock: Arc::new(OsClock),
+        process: Arc::new(broker::OsProcess),
+        runtime: runtime.clone(),
+    };
+    Cluster::new(settings, world)
 }
 
 /// Three nodes that have formed a cluster. Their owners apply nothing.
@@ -36,28 +64,8 @@ impl Three {
             .build()
             .unwrap();
         let network = Memory::new();
-        let address = |number: u64| format!("node-{number}:7901");
         let open = |number| {
-            let settings = Settings {
-                listen: address(number),
-                advertise: address(number),
-                seeds: (1..=3).map(address).collect(),
-                security: Security::Insecure,
-                election_silence: ElectionSilence::default(),
-                replicate_timeout: Duration::from_secs(5),
-                entries_kept: cluster::ENTRIES_KEPT,
-                name: String::new(),
-                may_move_clock: false,
-                prefers_to_lead: false,
-            };
-            let world = World {
-                network: network.clone(),
-                random: Arc::new(SeededRandom::new(number)),
-                clock: Arc::new(OsClock),
-                process: Arc::new(broker::OsProcess),
-                runtime: runtime.handle().clone(),
-            };
-            let cluster = Cluster::new(settings, world);
+            let cluster = one_of_three(number, &network, runtime.handle());
             let disk = Arc::new(SimDisk::new(number));
             let lock = disk.lock().unwrap();
             let (journal, _) = cluster

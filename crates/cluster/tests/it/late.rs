@@ -10,8 +10,7 @@ use broker::{
     Broker, BrokerOptions, BudgetLimits, InboxLimits, Limits, NoObserver, OsClock, OsProcess, ReceiveOptions,
     Received, Recovered, SeededRandom,
 };
-use cluster::link::Security;
-use cluster::{Cluster, ElectionSilence, Settings, World};
+use cluster::Cluster;
 use journal::{Disk, Journal, LocalOptions, RaftSnapshot, Replay, ReplayError, RestoreSnapshot};
 use queue_core::EnqueueEntry;
 use simulator::SimDisk;
@@ -20,6 +19,7 @@ use tokio::sync::watch;
 use tokio::time::timeout_at;
 use types::{MessageId, QueueKey, TenantId};
 
+use crate::agreement::one_of_three;
 use crate::memory::{From, Memory, Then};
 use crate::node::soon;
 
@@ -39,32 +39,9 @@ struct Member {
     thread: JoinHandle<()>,
 }
 
-fn address(number: u64) -> String {
-    format!("node-{number}:7901")
-}
-
 impl Member {
     fn start(number: u64, network: &Arc<Memory>, runtime: &Handle) -> Self {
-        let settings = Settings {
-            listen: address(number),
-            advertise: address(number),
-            seeds: (1..=3).map(address).collect(),
-            security: Security::Insecure,
-            election_silence: ElectionSilence::default(),
-            replicate_timeout: Duration::from_secs(5),
-            entries_kept: cluster::ENTRIES_KEPT,
-            name: String::new(),
-            may_move_clock: false,
-            prefers_to_lead: false,
-        };
-        let world = World {
-            network: network.clone(),
-            random: Arc::new(SeededRandom::new(number)),
-            clock: Arc::new(OsClock),
-            process: Arc::new(OsProcess),
-            runtime: runtime.clone(),
-        };
-        let cluster = Cluster::new(settings, world);
+        let cluster = one_of_three(number, network, runtime);
         let options = BrokerOptions {
             limits: Limits::RELAXED,
             inbox: InboxLimits::default(),
