@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve)
+        .subcommand(cli::health_command())
         .subcommand(cli::bench_command())
         .subcommand(
             cli::cluster_command()
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         .get_matches();
     match matches.subcommand() {
         Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
+        Some(("health", arguments)) => cli::run_health(arguments),
         Some(("bench", arguments)) => cli::run_bench(arguments),
         Some(("cluster", arguments)) => match arguments.subcommand() {
             Some(("init", arguments)) => init::run(arguments),

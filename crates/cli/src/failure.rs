@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::Value;
 
 /// The ways to fail that a script may tell apart, each with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -62,6 +63,8 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     pub(crate) cause: String,
     pub(crate) hint: String,
+    /// What the server said, if it said anything.
+    pub(crate) document: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +93,7 @@ impl Failure {
             what: what.into(),
             cause: cause.into(),
             hint: hint.into(),
+            document: None,
         }
     }
 

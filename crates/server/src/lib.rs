@@ -21,5 +21,6 @@ mod health;
 mod http1;
 mod observer;
 mod serve;
+mod service;
 
 pub use serve::{ServeError, serve};

@@ -28,6 +28,7 @@ use crate::endpoints::Endpoints;
 use crate::faults::Machine;
 use crate::health::Health;
 use crate::observer::MetricsObserver;
+use crate::service::{self, State};
 
 /// Longest that accepted work may take to be answered once the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(25);
@@ -230,11 +231,13 @@ async fn run(
         _ = interrupt.recv() => return Ok(()),
     }
     info!("ready");
+    service::notify(State::Ready);
     tokio::select! {
         _ = terminate.recv() => info!("SIGTERM: stopping"),
         _ = interrupt.recv() => info!("SIGINT: stopping"),
         () = broker.ended() => return Err(ServeError::CommitThread),
     }
+    service::notify(State::Stopping);
     if let Some(node) = node {
         cluster::leave(node).await;
     }

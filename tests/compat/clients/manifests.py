@@ -70,6 +70,7 @@ check(drain == ["holdfast", "cluster", "drain", "http://127.0.0.1:4101"], "a nod
 compose = yaml.safe_load((deploy / "compose.yaml").read_text())
 check(len(compose["services"]) == 3, "three nodes")
 for name, service in compose["services"].items():
+    check(service["healthcheck"]["test"] == ["CMD", "holdfast", "health"], f"{name}: its health")
     environment = service["environment"]
     check_variables(environment, name)
     check_listen(environment, name)

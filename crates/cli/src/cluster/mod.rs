@@ -1,6 +1,5 @@
 //! `holdfast cluster`: how the nodes of a cluster are, who leads, who belongs to it, and taking a node out of service.
 
-mod call;
 mod status;
 
 use std::process::ExitCode;
@@ -8,7 +7,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
-use self::call::{Method, call};
+use crate::control::{Method, call};
 use crate::failure::{Failure, Kind};
 use crate::sqs::Endpoint;
 

@@ -12,6 +12,8 @@ mod cluster_metrics;
 mod convert;
 mod crash;
 mod damage;
+mod deploy;
+#[cfg(test)]
 mod faults;
 mod full_disk;
 mod lifecycle;

@@ -15,13 +15,24 @@ use crate::sqs::{Connection, Endpoint};
 /// A node may have to be brought up to date before it gets a vote.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-pub(super) enum Method {
+pub(crate) enum Method {
     Get,
     Post(Value),
 }
 
 /// Calls, and returns the document that is answered.
-pub(super) fn call(
+pub(crate) fn call(
+    url: &Endpoint,
+    method: Method,
+    path: &str,
+    token: Option<&str>,
+) -> Result<Value, Failure> {
+    call_within(PATIENCE, url, method, path, token)
+}
+
+/// Does [`call`] with an answer that must come within a time.
+pub(crate) fn call_within(
+    patience: Duration,
     url: &Endpoint,
     method: Method,
     path: &str,
@@ -41,15 +52,18 @@ pub(super) fn call(
             .await
             .map_err(|error| error.to_string())
     };
-    let answered = runtime.block_on(async { timeout(PATIENCE, exchange).await });
+    let answered = runtime.block_on(async { timeout(patience, exchange).await });
     let (status, body) = answered
-        .map_err(|_| unavailable(format!("no answer within {} s", PATIENCE.as_secs())))?
+        .map_err(|_| unavailable(format!("no answer within {} s", patience.as_secs())))?
         .map_err(unavailable)?;
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
     if status == StatusCode::OK {
         return Ok(document);
     }
-    Err(refusal(url, status, &document))
+    Err(Failure {
+        document: Some(document.clone()),
+        ..refusal(url, status, &document)
+    })
 }
 
 fn request(
