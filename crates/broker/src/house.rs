@@ -175,8 +175,12 @@ impl Committer {
             .unsealed_since
             .is_some_and(|since| now >= since + SEAL_AFTER)
         {
-            self.journal.seal()?;
-            self.house.unsealed_since = None;
+            self.house.unsealed_since = match self.journal.seal() {
+                Ok(()) => None,
+                // It has no room for a further segment: what is written is durable without the seal.
+                Err(JournalError::Full { .. }) => Some(now),
+                Err(failure) => return Err(failure),
+            };
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cluster::Role;
+use cluster::{Role, View};
 use history::{Fault as Recorded, Recorder};
 use simulator::{Fault as DiskFault, Random};
 use std::sync::Arc;
@@ -317,6 +317,7 @@ impl Chaos {
         match fault {
             Fault::Kill => {
                 self.doomed.remove(&node);
+                machines[node].disk.disarm();
                 machines[node].kill();
                 self.ends.push((now + lasts, End::Start(node)));
             }
@@ -345,6 +346,7 @@ impl Chaos {
                 }
                 self.lost = Some(node);
                 self.doomed.remove(&node);
+                machines[node].disk.disarm();
                 machines[node].kill();
                 if fault == Fault::Wipe {
                     machines[node].disk = simulator::SimDisk::new(self.random.next_u64());
@@ -471,22 +473,24 @@ pub(crate) fn leader(machines: &[Machine]) -> Option<usize> {
         .map(|machine| machine.number)
 }
 
-/// Whether every machine is one of the voters that the leader has, and the leader has no others.
+/// Whether every machine is one of the voters, there are no others, and every machine knows that: what the leader alone knows
+/// of is forgotten with it.
 pub(crate) fn are_all_voters(machines: &[Machine]) -> bool {
-    let Some(leader) = leader(machines) else {
+    if leader(machines).is_none() {
         return false;
-    };
-    let ids: Option<BTreeSet<u64>> = machines
+    }
+    let views: Option<Vec<View>> = machines
         .iter()
-        .map(|machine| Some(machine.running.as_ref()?.cluster.started()?.id()))
+        .map(|machine| {
+            let running = machine.running.as_ref()?;
+            let _in_time = running.runtime.enter();
+            Some(running.cluster.started()?.view())
+        })
         .collect();
-    let view = machines[leader].running.as_ref().and_then(|running| {
-        let _in_time = running.runtime.enter();
-        Some(running.cluster.started()?.view())
-    });
-    let voters: Option<BTreeSet<u64>> = view.map(|view| {
-        let voters = view.members.into_iter().filter(|(_, (_, has_vote))| *has_vote);
-        voters.map(|(id, _)| id).collect()
-    });
-    ids.is_some() && ids == voters
+    let Some(views) = views else { return false };
+    let ids: BTreeSet<u64> = views.iter().map(|view| view.id).collect();
+    views.iter().all(|view| {
+        let voters = view.members.iter().filter(|(_, (_, has_vote))| *has_vote);
+        voters.map(|(id, _)| *id).collect::<BTreeSet<u64>>() == ids
+    })
 }

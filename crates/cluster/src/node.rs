@@ -28,6 +28,8 @@ use crate::raft::types::{Member, Raft};
 pub const ENTRIES_KEPT: u64 = 1_024;
 /// Most entries of one request; their bytes are limited as well.
 const APPEND_ENTRIES_MAX: u64 = 256;
+/// A node that is not more entries behind has caught up: entries go on coming.
+const NEAR_ENTRIES: u64 = APPEND_ENTRIES_MAX;
 /// A leader looks so many times in a lease whether it still has a quorum behind it, and proposals are late.
 const LOOKS_PER_LEASE: u32 = 8;
 /// A leader completes a change of voters that is half done for so many looks: whoever began it is gone.
@@ -256,8 +258,25 @@ impl Node {
 
     /// Adds a node that follows without a vote, and waits until it has caught up. Only the leader can.
     pub async fn add_learner(&self, id: u64, address: String) -> Result<(), NodeError> {
-        let added = self.raft.add_learner(id, Member { address }, true).await;
-        added.map(|_| ()).map_err(raft_error)
+        let added = self.raft.add_learner(id, Member { address }, false).await;
+        let added = added.map_err(raft_error)?.log_id.index;
+        // openraft would wait for a node that is not further behind than `replication_lag_threshold`, and every node is that.
+        let mut metrics = self.raft.data_metrics();
+        loop {
+            let is_near = {
+                let metrics = metrics.borrow_watched();
+                let reports = metrics.replication.as_ref();
+                let reports =
+                    reports.ok_or_else(|| NodeError::Raft("this node does not lead any more".to_owned()))?;
+                let has = reports.get(&id).copied().flatten().map_or(0, |last| last.index);
+                let last = metrics.last_log.map_or(0, |last| last.index);
+                has >= added.max(last.saturating_sub(NEAR_ENTRIES))
+            };
+            if is_near {
+                return Ok(());
+            }
+            metrics.changed().await.map_err(raft_error)?;
+        }
     }
 
     /// Gives exactly these nodes a vote; those that lose it leave the cluster. Only the leader can.

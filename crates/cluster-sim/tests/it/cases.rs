@@ -1,7 +1,7 @@
 //! Seeds with a name: what each found when it was played first, and which finds which planted bug.
 
 /// Seeds that found something, and what.
-pub(crate) const FOUND: [(u64, &str); 7] = [
+pub(crate) const FOUND: [(u64, &str); 9] = [
     (
         2,
         "a snapshot of an entry that this node had not written yet ended its process",
@@ -21,6 +21,8 @@ pub(crate) const FOUND: [(u64, &str); 7] = [
         "a state was installed beside entries that still waited to be written before it",
     ),
     (166, "a snapshot that could not begin ended the process"),
+    (10_320, "a node got a vote before it had anything"),
+    (10_880, "an idle log on a full disk ended the process"),
 ];
 
 /// The planted bugs, each with the first seed that finds it.

@@ -461,3 +461,26 @@ fn a_damaged_content_is_not_sent() {
     assert_eq!(pair.second.replaced, 0);
     assert_eq!(pair.second.state.index, LogIndex(0));
 }
+
+#[test]
+fn a_node_counts_as_added_only_when_it_has_everything() {
+    let mut pair = Pair::purged(100, 20_000);
+    let way = Arc::clone(&pair.ways[0]);
+    *way.held.lock().unwrap() = Some(1);
+    let node = pair.first.node.clone();
+    let adding = pair
+        .runtime
+        .spawn(async move { node.add_learner(2, "second".to_owned()).await });
+    pair.first.wait("the state is on its way", |_| {
+        way.parts.load(Ordering::Relaxed) > 1
+    });
+    for number in 1_000..1_010 {
+        pair.first.send([content(number, 100)].into_iter());
+    }
+    assert!(!adding.is_finished());
+    way.may_go.notify_one();
+    pair.first.wait("it is added", |_| adding.is_finished());
+    pair.runtime.block_on(adding).unwrap().unwrap();
+    pair.second.poll();
+    assert_eq!(pair.second.replaced, 1);
+}
