@@ -27,6 +27,9 @@ fn main() -> ExitCode {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve)
+        .subcommand(cli::queue_command())
+        .subcommands(cli::message_commands())
+        .subcommand(cli::redrive_command())
         .subcommand(cli::health_command())
         .subcommand(cli::bench_command())
         .subcommand(
@@ -39,6 +42,11 @@ fn main() -> ExitCode {
         .get_matches();
     match matches.subcommand() {
         Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
+        Some(("queue", arguments)) => cli::run_queue(arguments),
+        Some(("redrive", arguments)) => cli::run_redrive(arguments),
+        Some((name @ ("send" | "receive" | "ack" | "nack" | "extend"), arguments)) => {
+            cli::run_message(name, arguments)
+        }
         Some(("health", arguments)) => cli::run_health(arguments),
         Some(("bench", arguments)) => cli::run_bench(arguments),
         Some(("cluster", arguments)) => match arguments.subcommand() {

@@ -11,8 +11,17 @@ mod cluster;
 mod control;
 mod failure;
 mod health;
+mod message;
+mod queue;
+mod redrive;
+mod session;
 mod sqs;
+mod table;
+mod time;
 
 pub use bench::{command as bench_command, run as run_bench};
 pub use cluster::{JoinFailure, ask_to_join, command as cluster_command, run as run_cluster};
 pub use health::{command as health_command, run as run_health};
+pub use message::{commands as message_commands, run as run_message};
+pub use queue::{command as queue_command, run as run_queue};
+pub use redrive::{command as redrive_command, run as run_redrive};

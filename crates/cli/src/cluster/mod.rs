@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::control::{Method, call};
 use crate::failure::{Failure, Kind};
 use crate::sqs::Endpoint;
+use crate::time::seconds;
 
 const AFTER_HELP: &str = "\
 URL is that of any node's control port, such as http://10.0.1.11:4101; it is never guessed. Nodes are named by their id or
@@ -105,24 +106,6 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         }
         Err(failure) => failure.report(as_json),
     }
-}
-
-/// Reads a time: a whole number with a unit.
-fn seconds(text: &str) -> Result<u64, String> {
-    let unit = text.chars().last().and_then(|unit| match unit {
-        's' => Some(1),
-        'm' => Some(60),
-        'h' => Some(3_600),
-        'd' => Some(86_400),
-        _ => None,
-    });
-    let number = text
-        .get(..text.len().saturating_sub(1))
-        .and_then(|number| number.parse::<u64>().ok());
-    let seconds = unit
-        .zip(number)
-        .and_then(|(unit, number)| number.checked_mul(unit));
-    seconds.ok_or_else(|| "a time is such as 30m, 1h or 2d".to_owned())
 }
 
 /// Asks a node what a new machine has to know: the answer to the question of its token.

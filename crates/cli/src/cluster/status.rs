@@ -22,31 +22,14 @@ pub(super) fn table(document: &Value) -> String {
         "lag",
         "disk_used_percent",
     ];
-    let mut rows = vec![header.map(str::to_owned)];
-    for node in document["nodes"].as_array().into_iter().flatten() {
-        rows.push(fields.map(|field| text(&node[field])));
-    }
-    let mut widths = [0; 8];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.len().max(*width);
-        }
-    }
-    let mut table = format!(
-        "cluster {}, term {}\n",
+    let nodes = document["nodes"].as_array().into_iter().flatten();
+    let rows: Vec<_> = nodes.map(|node| fields.map(|field| text(&node[field]))).collect();
+    format!(
+        "cluster {}, term {}\n{}",
         text(&document["cluster"]),
-        text(&document["term"])
-    );
-    for row in rows {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:<width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        table += line.trim_end();
-        table.push('\n');
-    }
-    table
+        text(&document["term"]),
+        crate::table::table(header, &rows)
+    )
 }
 
 #[cfg(test)]

@@ -26,4 +26,6 @@ mod signatures;
 mod stress;
 mod unread_answers;
 mod upgrade;
+#[cfg(test)]
+mod verbs;
 mod workers;
