@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use crate::cluster::Cluster;
 use crate::link::{ClusterId, Request, Target};
 use crate::messages::{ADOPT, Answer, DISCOVER, Found, Founding, JOIN, Place};
+use crate::node::View;
 
 /// How long one answer is waited for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -55,11 +56,48 @@ fn check_address(cluster: &Cluster) {
     }
 }
 
+/// What a node is to its cluster, as far as it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It has a vote, or there is none for it.
+    Settled,
+    /// A voter has its address: it takes that one's place when it is up to date. Whoever began that may be gone.
+    Replaces,
+    /// It was taken out, or has not heard of its being added.
+    Unknown,
+}
+
+fn standing(view: &View) -> Standing {
+    match view.members.get(&view.id) {
+        None => Standing::Unknown,
+        Some((_, true)) => Standing::Settled,
+        Some((own, false)) => {
+            let mut others = view.members.values();
+            if others.any(|(address, has_vote)| *has_vote && address == own) {
+                Standing::Replaces
+            } else {
+                Standing::Settled
+            }
+        }
+    }
+}
+
 /// One round; an error says what it waits for.
 async fn round(cluster: &Cluster) -> Result<(), String> {
     let node = cluster.node();
     if node.is_member().await.map_err(|error| error.to_string())? {
-        return Ok(());
+        let view = node.view();
+        return match standing(&view) {
+            Standing::Settled => Ok(()),
+            Standing::Unknown => Err("this node is not one of the nodes that it knows of".to_owned()),
+            Standing::Replaces => {
+                let leader = view.leader.and_then(|leader| view.members.get(&leader));
+                let (Some(id), Some((leader, _))) = (node.cluster(), leader) else {
+                    return Err("no leader is known that could give this node its vote".to_owned());
+                };
+                join(cluster, id, leader).await
+            }
+        };
     }
     if cluster.settings().seeds.is_empty() {
         // A cluster of one is formed on purpose only.
@@ -279,4 +317,38 @@ pub(crate) async fn admit(cluster: &Cluster, place: Place) -> Answer {
 
 fn hex(id: [u8; 16]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Role;
+
+    fn view(members: &[(u64, &str, bool)]) -> View {
+        View {
+            id: 9,
+            role: Role::Learner,
+            term: 1,
+            leader: Some(1),
+            leader_since_millis: 0,
+            has_quorum: true,
+            applied: 0,
+            purged: 0,
+            members: members
+                .iter()
+                .map(|(id, address, has_vote)| (*id, ((*address).to_owned(), *has_vote)))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_node_asks_until_it_has_the_place_of_the_one_at_its_address() {
+        let others = [(1, "a:1", true), (2, "b:1", true)];
+        let with = |own: &[(u64, &str, bool)]| standing(&view(&[&others[..], own].concat()));
+        assert_eq!(with(&[(3, "c:1", true), (9, "c:1", false)]), Standing::Replaces);
+        assert_eq!(with(&[(9, "c:1", true)]), Standing::Settled);
+        assert_eq!(with(&[(3, "c:1", true), (9, "d:1", false)]), Standing::Settled);
+        assert_eq!(with(&[(3, "c:1", true)]), Standing::Unknown);
+        assert_eq!(standing(&view(&[])), Standing::Unknown);
+    }
 }

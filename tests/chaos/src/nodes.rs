@@ -129,9 +129,20 @@ impl Nodes {
         Ok(())
     }
 
-    /// Waits until all nodes can serve.
+    /// Waits until all nodes can serve and have a vote: a further one that loses its disk would be one too many.
     pub(crate) fn wait_for_all(&mut self) -> Result<()> {
-        (0..NODES).try_for_each(|node| self.is_back(node))
+        (0..NODES).try_for_each(|node| self.is_back(node))?;
+        for server in &self.servers {
+            wait_for("a node to get its vote", LIMIT, || {
+                let Ok(reply) = server.get("/api/cluster/status") else {
+                    return Ok(None);
+                };
+                let status: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+                let has_vote = status["role"].as_str().is_some_and(|role| role != "learner");
+                Ok(has_vote.then_some(()))
+            })?;
+        }
+        Ok(())
     }
 
     /// Lets a node end in order, which hands leadership over.

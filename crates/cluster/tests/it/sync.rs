@@ -484,3 +484,25 @@ fn a_node_counts_as_added_only_when_it_has_everything() {
     pair.second.poll();
     assert_eq!(pair.second.replaced, 1);
 }
+
+#[test]
+fn a_node_is_added_while_entries_go_on_coming() {
+    let mut pair = Pair::purged(100, 20_000);
+    let node = pair.first.node.clone();
+    let adding = pair
+        .runtime
+        .spawn(async move { node.add_learner(2, "second".to_owned()).await });
+    let began = Instant::now();
+    let mut number = 1_000;
+    while !adding.is_finished() {
+        pair.first.send([content(number, 100)].into_iter());
+        pair.second.poll();
+        number += 1;
+        assert!(began.elapsed() < Duration::from_secs(60), "it is never added");
+    }
+    pair.runtime.block_on(adding).unwrap().unwrap();
+    let last = pair.first.state.index;
+    pair.second
+        .wait("it has everything", |owner| owner.state.index >= last);
+    pair.check();
+}
