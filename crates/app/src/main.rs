@@ -3,7 +3,10 @@
 mod init;
 mod join;
 mod node_file;
+#[cfg(test)]
+mod reference;
 mod repair;
+mod settings;
 mod stopped;
 mod utc;
 mod verify;
@@ -17,11 +20,12 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-fn main() -> ExitCode {
+/// Describes all verbs.
+fn command() -> Command {
     let serve = Command::new("serve")
         .about("Runs a server")
         .args(config::arguments());
-    let matches = Command::new("holdfast")
+    Command::new("holdfast")
         .about("A durable message queue that speaks Amazon SQS")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         .subcommands(cli::message_commands())
         .subcommand(cli::redrive_command())
         .subcommand(cli::health_command())
+        .subcommand(settings::command())
         .subcommand(cli::bench_command())
         .subcommand(
             cli::cluster_command()
@@ -39,7 +44,10 @@ fn main() -> ExitCode {
         )
         .subcommand(verify::command())
         .subcommand(repair::command())
-        .get_matches();
+}
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
     match matches.subcommand() {
         Some(("serve", flags)) => run_server(&Flags::from_matches(flags)),
         Some(("queue", arguments)) => cli::run_queue(arguments),
@@ -48,6 +56,7 @@ fn main() -> ExitCode {
             cli::run_message(name, arguments)
         }
         Some(("health", arguments)) => cli::run_health(arguments),
+        Some(("config", arguments)) => settings::run(arguments),
         Some(("bench", arguments)) => cli::run_bench(arguments),
         Some(("cluster", arguments)) => match arguments.subcommand() {
             Some(("init", arguments)) => init::run(arguments),

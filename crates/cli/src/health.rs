@@ -19,7 +19,7 @@ Exit codes: 0 it does, 7 it does not, or does not answer within 3 s, 2 an argume
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Either port of a server.
-    #[arg(default_value = Endpoint::DEFAULT, env = "HOLDFAST_ENDPOINT")]
+    #[arg(default_value = Endpoint::DEFAULT, env = "HOLDFAST_ENDPOINT", hide_env_values = true)]
     url: Endpoint,
     /// Asks whether it can serve, and not only whether it lives: `GET /ready`.
     #[arg(long)]

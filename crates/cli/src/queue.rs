@@ -20,8 +20,7 @@ enum Verb {
     /// Lists queues with their messages.
     List {
         /// Only those whose names begin so.
-        #[arg(default_value = "")]
-        prefix: String,
+        prefix: Option<String>,
     },
     /// Makes a queue. One that is there with the same settings is no mistake.
     Create {
@@ -140,7 +139,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
 
 fn perform(mut session: Session, verb: Verb, as_json: bool) -> Result<String, Failure> {
     match verb {
-        Verb::List { prefix } => list(&mut session, &prefix, as_json),
+        Verb::List { prefix } => list(&mut session, prefix.as_deref().unwrap_or_default(), as_json),
         Verb::Create { name, settings } => {
             let mut attributes = settings.attributes(&mut session)?;
             if name.ends_with(".fifo") {

@@ -11,7 +11,8 @@ const INTRODUCTION: &str = "\
 <!-- Made from the table in `crates/config/src/table.rs`. To change it: UPDATE_REFERENCE=1 cargo nextest run -p config -->
 
 An option is set by a flag of `holdfast serve`, by an environment variable, or in the configuration file; a flag wins
-over a variable, a variable over the file, the file over the default. An empty variable counts as one that is not set.
+over a variable, a variable over the file, the file over what `holdfast cluster init` and `join` left in the data
+directory (`cluster.toml`, of that section alone), and that over the default. An empty variable counts as one that is not set.
 Two variables of the same meaning with different values are refused, and so is a key of the file that is not below.
 
 The file is TOML. An option stands in the section that its name begins with:

@@ -203,6 +203,63 @@ fn a_fifo_queue_has_groups_and_a_dead_letter_queue_gives_back() -> Result<()> {
 }
 
 #[test]
+fn settings_are_shown_with_their_origin_and_without_secrets() -> Result<()> {
+    let server = Server::dev()?;
+    let mut shell = Shell::of(&server);
+    shell.variables = vec![
+        ("HOLDFAST_ADMIN_TOKEN", "a token that nobody may see"),
+        ("HOLDFAST_PORT", "4777"),
+    ];
+    let flags = [
+        "config",
+        "show",
+        "--dev",
+        "--control-port",
+        "4778",
+        "--data-dir",
+        "/nowhere",
+    ];
+    let text = shell.done(&flags)?;
+    ensure!(
+        text.contains("server.port = 4777\n") && text.contains("server.control_port = 4778\n"),
+        "{text}"
+    );
+    ensure!(!text.contains("server.region"), "nobody set it: {text}");
+    let all = shell.done(&[&flags[..], &["--origin"]].concat())?;
+    let origin = |name: &str, origin: &str| {
+        all.lines()
+            .any(|line| line.starts_with(name) && line.ends_with(&format!("# {origin}")))
+    };
+    ensure!(
+        origin("server.port ", "environment variable HOLDFAST_PORT"),
+        "{all}"
+    );
+    ensure!(origin("server.control_port ", "flag --control-port"), "{all}");
+    ensure!(origin("server.region ", "the default"), "{all}");
+    let document = shell.json(&flags)?;
+    ensure!(
+        document["settings"]
+            .as_array()
+            .is_some_and(|settings| settings.len() > 30),
+        "{document}"
+    );
+    for shown in [text, all, document.to_string()] {
+        ensure!(
+            shown.contains("admin.token") && !shown.contains("nobody may see"),
+            "{shown}"
+        );
+    }
+    ensure!(
+        shell
+            .done(&["config", "validate", "--dev"])?
+            .contains("would start")
+    );
+    let (text, code) = shell.run(&["config", "validate", "--dev", "--control-port", "4777"])?;
+    ensure!(code == 2 && text.contains("both 4777"), "{code}: {text}");
+    Ok(())
+}
+
+#[test]
 fn what_deletes_says_how_much_and_asks() -> Result<()> {
     let launch = Launch::dev().argument("--limits").argument("strict");
     let server = Server::start(launch)?;
