@@ -41,8 +41,8 @@ pub type Forwarding = Pin<Box<dyn Future<Output = Result<Bytes, ForwardError>> +
 /// The way to the owner that reigns, on another node. Implemented by whoever keeps the links between nodes.
 pub trait Leader: Debug + Send + Sync {
     /// Sends a request to the node that leads, to be given to [`Broker::serve_forwarded`] there, and returns what that
-    /// answers. If the future is dropped, so is the one there; an answer that is on its way by then goes to
-    /// [`Broker::take_back`]. One that does not come `within` this time is unknown.
+    /// answers. If the future is dropped, so is the one there; an answer that is on its way by then goes, with its request,
+    /// to [`Broker::take_back`]. One that does not come `within` this time is unknown.
     fn forward(&self, request: Bytes, within: Duration) -> Forwarding;
 
     /// Sends a request whose answer nobody needs. It is worth trying again for a moment; if it is lost, leases of
@@ -172,7 +172,14 @@ impl Broker {
     }
 
     /// Hears an answer of another node that came when its future was dropped already: what was taken is given back.
-    pub fn take_back(&self, answer: &[u8]) {
+    pub fn take_back(&self, request: &[u8], answer: &[u8]) {
+        let Ok(Request::Receive(receive)) = decode_request(request) else {
+            return;
+        };
+        if receive.attempt.is_some() {
+            // Its client may have repeated the attempt elsewhere by now, and then holds these same handles.
+            return;
+        }
         if let Ok(Reply::Received(taken)) = decode_reply(answer) {
             give_back(&self.shared, taken.iter().map(|taken| taken.delivery.handle));
         }

@@ -408,9 +408,10 @@ impl Cluster {
             return Err(ForwardError::NoLeader);
         };
         let broker = self.0.broker.get().cloned();
+        let asked = request.body.clone();
         let late = LateAnswer::new(move |answer| {
             if let Some(broker) = &broker {
-                broker.take_back(&answer);
+                broker.take_back(&asked, &answer);
             }
         });
         links

@@ -1,11 +1,11 @@
 //! Two brokers over one log: a request is answered by whoever leads, over any change.
 
-use broker::{BrokerError, ForwardError, ReceiveOptions, Received, Reply, Request};
+use broker::{BrokerError, ForwardError, Receive, ReceiveOptions, Received, Reply, Request};
 use queue_core::QueueError;
 use types::TenantId;
 
 use crate::node::text_of;
-use crate::requests::{self, entry, key};
+use crate::requests::{self, entry, fifo_entry, key};
 use crate::served::{poll_once, receive, send, until};
 use crate::shared_log::{Running, SharedLog};
 
@@ -131,10 +131,43 @@ async fn an_answer_that_nobody_waits_for_any_more_is_given_back() {
     send(front.broker.clone(), "m".to_owned()).await.unwrap();
     let request = broker::encode_request(&Request::Receive(requests::receive(0, "q", 0)));
     let answer = leader.broker.serve_forwarded(&request, false).await;
-    front.broker.take_back(&answer);
+    front.broker.take_back(&request, &answer);
     let again = receive(front.broker.clone(), 20).await.unwrap();
     assert_eq!(again.messages[0].delivery.receive_count, 1);
     again.take.unwrap().delivered();
+    front.stop();
+    leader.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_whose_attempt_was_repeated_meanwhile_takes_nothing_from_the_client_that_repeated_it() {
+    let (_log, front, leader) = pair().await;
+    let fifo = || key("q.fifo");
+    let created = front.broker.create_queue(fifo(), Vec::new(), Vec::new());
+    created.await.unwrap();
+    let sent = front.broker.enqueue(fifo(), vec![fifo_entry("g", "m")]);
+    assert!(sent.await.unwrap()[0].is_ok());
+    let attempt = Some([7; 16]);
+    let request = broker::encode_request(&Request::Receive(Receive {
+        attempt,
+        ..requests::receive(0, "q.fifo", 0)
+    }));
+    let late = leader.broker.serve_forwarded(&request, false).await;
+    let options = |attempt| ReceiveOptions {
+        max: 1,
+        visibility_timeout_seconds: None,
+        wait_seconds: Some(0),
+        attempt,
+    };
+    // The client did not wait for that answer, and asks at another node.
+    let repeated = leader.broker.receive(fifo(), options(attempt)).await.unwrap();
+    let handle = repeated.messages[0].delivery.handle;
+    repeated.take.unwrap().delivered();
+    // The node that asked leads by now, so what it gives back comes before what is asked next.
+    leader.broker.take_back(&request, &late);
+    let others = leader.broker.receive(fifo(), options(None)).await.unwrap();
+    assert_eq!(texts(&others), [""; 0], "two clients have it");
+    assert_eq!(front.broker.delete(fifo(), vec![handle]).await, Ok(vec![Ok(())]));
     front.stop();
     leader.stop();
 }
